@@ -532,7 +532,7 @@ def roll():
 
 @attrs.frozen(kw_only=True)
 class Glossary:
-    """Words of this house."""
+    """The company's own terms."""
 
     file: str = attrs.field(metadata={"help": "Where they are."})
     most: int = attrs.field(default=10, metadata={"min": 1})

@@ -125,7 +125,7 @@ class Effects:
         return claim
 
     async def remember(self, row: Effect | NewEffect, handle: str) -> bool:
-        """Keep a handle with a claim of ours; False if it has been taken over or settled. A cancellation waits for it.
+        """Keep a handle with our claim, even on cancellation; return False if the claim was taken over or settled.
 
         Raises:
             StorageError: It could not be written.

@@ -251,7 +251,7 @@ class Embedder(Protocol):
     def name(self) -> str: ...  # noqa: D102
 
     async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "document"]) -> Sequence[Sequence[float]]:
-        """Return one vector for each text, in order; a repeated question is sent only once.
+        """Return one vector for each text, in order; a repeated query is sent only once.
 
         Raises:
             ProviderError: The service did not answer.

@@ -220,7 +220,7 @@ class PluginHost:
         return None
 
     def closed_gates(self) -> Iterator[tuple[str, str]]:
-        """Yield inactive gates and missing steps: for each the plugin, and why it is missing and what to do."""
+        """Yield inactive gates and missing steps as pairs: the plugin, and why it is missing and what to do."""
         for name in dict.fromkeys(source.name for source in self._sources if source.gate):
             reason = self.why_inactive(name)
             if reason is not None:
@@ -243,7 +243,7 @@ class PluginHost:
         """Yield what the plugins make for one chat, each behind its plugin; see flexchat_register_chat_hooks.
 
         Raises:
-            PluginLoadError: One cannot: what it would have forbidden would happen.
+            PluginLoadError: A plugin failed: without it, what it forbids would be allowed.
         """
         for implementation in reversed(self._manager.hook.flexchat_register_chat_hooks.get_hookimpls()):
             try:

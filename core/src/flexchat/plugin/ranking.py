@@ -22,7 +22,7 @@ On Cranfield, 10, 20 and 60 differ by less than 0.005 in nDCG@10; a weight of 2 
 
 
 def fused(rankings: Sequence[Sequence[int]]) -> list[int]:
-    """Merge rankings, best first, by reciprocal rank fusion: places count, not scores."""
+    """Merge rankings, best first, by reciprocal rank fusion: only ranks count, not scores."""
     scores: dict[int, float] = {}
     for ranking in rankings:
         for place, number in enumerate(ranking, 1):

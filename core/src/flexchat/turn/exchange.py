@@ -245,7 +245,7 @@ async def _request_in_slot(turn: ActiveTurn, llm: LLM, *rest: Any, **choices: An
 async def _request_answer(
     turn: ActiveTurn, llm: LLM, attempts: Attempts, request: ModelRequest, *, is_answer: bool, is_quiet: bool
 ) -> ChatResult:
-    """Ask until there is an answer, or an error that another attempt cannot cure."""
+    """Ask until there is an answer, or an error that another attempt cannot fix."""
     streams = is_answer and turn.sink.is_read
     while True:
         options = attempts.within(request.options)

@@ -84,7 +84,7 @@ class TurnHandle:
         return self._log.after(after, waits=waits)
 
     def recheck(self) -> None:
-        """Make readers of ``events`` call their ``waits`` again, after what it returns has changed."""
+        """Make readers of ``events`` call their ``waits`` again once its result has changed."""
         self._log.recheck()
 
     async def result(self) -> Turn:

@@ -56,7 +56,7 @@ class Conditions:
         self._given_up = 0
 
     def hold(self, key: str, expected: Any) -> bool | None:
-        """Return whether one holds; None if its pattern took too long, which counts as a failure."""
+        """Return whether a condition holds; None if its pattern took too long, which counts as a failure."""
         field, _, kind = key.rpartition("_")
         if kind == "contains" and field:
             value = getattr(self.profile, field, None)

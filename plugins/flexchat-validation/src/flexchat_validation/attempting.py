@@ -1,4 +1,4 @@
-"""One try: puts a case to a model as a user would, and judges the result."""
+"""One attempt: sends a case to a model as a user would, and judges the result."""
 
 from __future__ import annotations
 

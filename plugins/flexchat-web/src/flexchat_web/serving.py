@@ -243,7 +243,7 @@ class Serving:
             save: Writes the configuration's file; called in a thread once the configuration is known to be usable.
 
         Raises:
-            ConfigError: It cannot be used; the previous configuration stays in use. So it does if save raises.
+            ConfigError: It cannot be used; the previous configuration stays in use, as it does if save raises.
         """
         async with self._lock:
             read, plugins, chat = await asyncio.to_thread(self._read, document)

@@ -121,7 +121,7 @@ async def in_time(call: Callable[[], Awaitable[Any]], deadline_s: float, what: s
 
 
 async def check_loop_free(call: Callable[[], Awaitable[Any]], what: str) -> None:
-    """Check that the event loop keeps running meanwhile; a busy machine gets several tries."""
+    """Check that the event loop keeps running during a call; a busy machine gets several tries."""
     longest = 0.0
     for _ in range(_TRIES):
         longest = await _longest_gap(call)

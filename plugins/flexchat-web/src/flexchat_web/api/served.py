@@ -88,7 +88,7 @@ class ServedTurn:
 
     @property
     def has_end(self) -> bool:
-        """Whether its end can be sent to listeners. If not, the turn continues in another process."""
+        """Whether the turn's end can be sent to listeners. If not, the turn continues in another process."""
         last = self.log.last
         return last is not None and last.name in LAST
 

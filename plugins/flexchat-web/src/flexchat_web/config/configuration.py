@@ -497,7 +497,7 @@ def _placed(serving: Serving, problems: Iterable[Problem]) -> list[Problem]:
 
 
 def _is_shown(serving: Serving, source: str) -> bool:
-    """Return whether this is the configuration's own file, in whichever form that was posted."""
+    """Return whether this is the configuration's own file, in whichever form it was posted."""
     own = serving.source
     if not source or serving.in_memory or not isinstance(own, Path):
         return True
