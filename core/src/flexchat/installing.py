@@ -7,8 +7,6 @@ import re
 import shlex
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 _FOLDERS = {"flexchat": ".", "flexchat-core": "core"}
 
@@ -80,6 +78,9 @@ def _checkout() -> Path | None:
 
 def _installed_from() -> Path | None:
     """Return the folder that the core was installed from, as pip noted it (PEP 610)."""
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname  # loads http and OpenSSL: only for a hint
+
     try:
         url = urlsplit(json.loads(distribution("flexchat-core").read_text("direct_url.json") or "{}").get("url", ""))
     except (PackageNotFoundError, OSError, ValueError, AttributeError):
