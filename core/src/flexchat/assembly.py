@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
@@ -328,15 +328,17 @@ def run_checks(reading: ReadConfig, host: PluginHost, *, at_start: bool) -> None
     Args:
         at_start: Which checks: those of every start, or those that run only on request.
     """
-    if reading.config is None:
-        return
-    for plugin, check in host.config_checks.by_plugin():
+    for plugin, check in host.config_checks.by_plugin() if reading.config is not None else ():
         if check.run is not None and check.at_start == at_start:
-            try:
-                with contained():
-                    check.run(reading)
-            except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
-                reading.problem((), f"plugin '{plugin}': its check '{check.name}' failed: {error_name(error)}")
+            _run_check(reading.problem, plugin, check.name, functools.partial(check.run, reading))
+
+
+def _run_check(report: Callable[..., None], plugin: str, name: str, check: Callable[[], Any]) -> None:
+    try:
+        with contained():
+            check()
+    except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
+        report((), f"plugin '{plugin}': its check '{name}' failed: {error_name(error)}")
 
 
 @attrs.frozen(kw_only=True)
@@ -353,11 +355,7 @@ def run_reviews(reading: ReadConfig, host: PluginHost, parts: Reviewed) -> None:
     """Run plugins' reviews of a chat's parts; a failed one becomes a note."""
     for plugin, check in host.config_checks.by_plugin():
         if check.review is not None:
-            try:
-                with contained():
-                    check.review(reading, parts)
-            except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
-                reading.note((), f"plugin '{plugin}': its check '{check.name}' failed: {error_name(error)}")
+            _run_check(reading.note, plugin, check.name, functools.partial(check.review, reading, parts))
 
 
 def _plugin_names(reading: ReadConfig, key: str) -> dict[int, str]:

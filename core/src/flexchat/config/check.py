@@ -15,7 +15,7 @@ import attrs
 
 from ..domain import Profile
 from ..errors import Problem, did_you_mean
-from .document import MAX_PROBLEMS, ConfigDocument, walk
+from .document import MAX_PROBLEMS, ConfigDocument, Report, walk
 from .model import Config, ToolsTable, own_keys
 from .own_variables import variable_problem
 from .patterns import FLAGS, MAX_PATTERN_MS, NoEngineError, PatternError, compile_pattern
@@ -103,14 +103,12 @@ def keys_in_the_file(document: ConfigDocument) -> list[Problem]:
     return notes
 
 
-class _Checker:
+class _Checker(Report):
     """A check of one document. Its state: the problems and notes found so far."""
 
     def __init__(self, document: ConfigDocument, tools: Collection[str]) -> None:
-        self.problems: list[Problem] = []
-        self.notes: list[Problem] = []
+        super().__init__(document)
         self._intents_left = _MAX_INTENTS
-        self._document = document
         self._llms = self._names("llms")
         self._stores = self._names("stores")
         self._tools = self._tool_names() | set(tools)
@@ -122,15 +120,15 @@ class _Checker:
 
     def services(self) -> None:
         """Check that there are services, and those that run the phases."""
-        data = self._document.data
+        data = self.document.data
         if data.get("llms", {}) == {}:
-            self._problem(("llms",), "no LLM is configured: add an entry to 'llms'")
+            self.problem(("llms",), "no LLM is configured: add an entry to 'llms'")
         for name in ("topic", "intent"):
             table = data.get(name)
             if isinstance(table, dict):
                 self._model_choice((name,), table)
                 if table.get("model") is not None and table.get("llm") is None:
-                    self._problem((name, "model"), "whose model? 'llm' names the entry in llms")
+                    self.problem((name, "model"), "whose model? 'llm' names the entry in llms")
 
     def rules(self) -> None:
         """Check each rule, and that each one can be reached."""
@@ -149,12 +147,12 @@ class _Checker:
 
     def fallback(self) -> None:
         """Check that every message gets an answer."""
-        rules = self._document.data.get("responses", [])
+        rules = self.document.data.get("responses", [])
         if rules == []:
-            self._problem(("responses",), "no response rule is configured: add an entry to 'responses'")
+            self.problem(("responses",), "no response rule is configured: add an entry to 'responses'")
         elif self._rules and all(rule.get("match", {}) != {} for _, rule in self._rules):
             text = "nothing would answer a message that fits no rule: add a rule without 'match' at the end"
-            self._problem(("responses",), text)
+            self.problem(("responses",), text)
 
     def _model_choice(self, path: KeyPath, table: dict[str, Any]) -> None:
         name = table.get("llm")
@@ -163,9 +161,9 @@ class _Checker:
         if name not in self._llms:
             self._unknown((*path, "llm"), "LLM", name, self._llms)
             return
-        llm = self._document.data["llms"][name]
+        llm = self.document.data["llms"][name]
         if isinstance(llm, dict) and not table.get("model") and not llm.get("default_model"):
-            self._problem(path, f"no model: write 'model' here, or 'default_model' in llms.{shortened(name)}")
+            self.problem(path, f"no model: write 'model' here, or 'default_model' in llms.{shortened(name)}")
 
     def _fallback_services(self, path: KeyPath, rule: dict[str, Any]) -> None:
         names = rule.get("fallback")
@@ -173,13 +171,13 @@ class _Checker:
             here = (*path, "fallback", index)
             if not isinstance(name, str) or not self._llms:
                 continue
-            llm = self._document.data["llms"].get(name)
+            llm = self.document.data["llms"].get(name)
             if name not in self._llms:
                 self._unknown(here, "LLM", name, self._llms)
             elif isinstance(llm, dict) and not llm.get("default_model"):
-                self._problem(here, f"llms.{shortened(name)} needs a 'default_model' to stand in for another")
+                self.problem(here, f"llms.{shortened(name)} needs a 'default_model' to stand in for another")
             elif name == rule.get("llm"):
-                self._note(here, f"{shortened(name)} cannot stand in for itself")
+                self.note(here, f"{shortened(name)} cannot stand in for itself")
 
     def _match(self, path: KeyPath, match: dict[str, Any]) -> None:
         for key, value in match.items():
@@ -188,14 +186,14 @@ class _Checker:
                 hint = self._hint(key, MATCH_KEYS) or (
                     f" (known: {', '.join(PROFILE_FIELDS)}, each also with _contains or _regexp)"
                 )
-                self._problem(path, f"unknown key '{shortened(key)}'{hint}", at=here)
+                self.problem(path, f"unknown key '{shortened(key)}'{hint}", at=here)
             elif key == "reasoning":
                 if isinstance(value, bool):
-                    self._note(path, "no phase decides 'reasoning' yet, so this rule never fits", at=here)
+                    self.note(path, "no phase decides 'reasoning' yet, so this rule never fits", at=here)
                 else:
-                    self._problem(here, f"expected true or false, got {describe_value(value)}")
+                    self.problem(here, f"expected true or false, got {describe_value(value)}")
             elif not isinstance(value, str):
-                self._problem(here, f"expected text, got {describe_value(value)}")
+                self.problem(here, f"expected text, got {describe_value(value)}")
             elif key.startswith("intent") and self._no_such_intent(here, key, value):
                 pass
             elif key.endswith("_regexp"):
@@ -203,9 +201,9 @@ class _Checker:
             elif key == "rag_results" and value not in RAG_RESULTS:
                 hint = self._hint(value, RAG_RESULTS)
                 words = ", ".join(f'"{word}"' for word in RAG_RESULTS)
-                self._problem(here, f"expected one of {words}, got {describe_value(value)}{hint}")
+                self.problem(here, f"expected one of {words}, got {describe_value(value)}{hint}")
             elif self._stores == frozenset() and _asks_for_documents(key, value):
-                self._note(here, "no document store is configured (stores), so this rule never fits")
+                self.note(here, "no document store is configured (stores), so this rule never fits")
             elif key == "service" and self._stores is not None and value not in self._stores:
                 self._unknown(here, "document store", value, self._stores)
             elif key == "collection":
@@ -217,11 +215,11 @@ class _Checker:
         if pinned and wanted not in pinned and None not in pinned:
             listing = ", ".join(shortened(name) for name in itertools.islice(pinned, _MAX_LISTED))
             listing += ", …" if len(pinned) > _MAX_LISTED else ""
-            self._note(path, f"only {listing} is used (stores), so this rule never fits")
+            self.note(path, f"only {listing} is used (stores), so this rule never fits")
 
     def _no_such_intent(self, path: KeyPath, key: str, wanted: str) -> bool:
         """Note it if no message can have an intent that meets this condition, and return whether that is so."""
-        table = self._document.data.get("intent", {})
+        table = self.document.data.get("intent", {})
         categories = table.get("detection", {}) if isinstance(table, dict) else None
         if not isinstance(categories, dict) or self._stores is None:
             return False
@@ -231,17 +229,17 @@ class _Checker:
         if not impossible_intent(key, wanted, categories, self._stores):
             of_a_model = (key == "intent" and wanted in categories) or (categories and not self._stores)
             if of_a_model and not table.get("llm"):
-                self._note(path, "no model detects intents (intent.llm), so this rule never fits")
+                self.note(path, "no model detects intents (intent.llm), so this rule never fits")
                 return True
             return False
         if len(self.notes) >= MAX_PROBLEMS:
-            self._note(path, "no category of intents fits this, so this rule never fits")
+            self.note(path, "no category of intents fits this, so this rule never fits")
             return True
         listing = (
             ", ".join(sorted(map(shortened, {*categories, "other"}))) if categories else "none: see 'intent.detection'"
         )
         hint = self._hint(wanted, categories)
-        self._note(
+        self.note(
             path, f"no category of intents fits this{hint}, so this rule never fits; there is {shortened(listing, 200)}"
         )
         return True
@@ -250,39 +248,39 @@ class _Checker:
         """Report a rule that can never answer."""
         never = contradiction(match)
         if never is not None:
-            self._note((*path, "match"), f"this rule never fits: {shortened(never, 200)}")
+            self.note((*path, "match"), f"this rule never fits: {shortened(never, 200)}")
             return
         first = earlier.taking(match)
         if first is None:
             return
         taker = paths[first]
-        line = self._document.line(taker)
+        line = self.document.line(taker)
         where = f" on line {line}" if line else ""
-        if self._document.data["responses"][taker[1]].get("match"):
+        if self.document.data["responses"][taker[1]].get("match"):
             text = f"never reached: whatever it fits, {format_path(taker)}{where} has answered before it"
         else:
             text = f"never reached: the rule without 'match'{where} answers everything before it"
-        self._note(path, text)
+        self.note(path, text)
 
     def stores(self) -> None:
         """Check the thresholds of the document stores."""
         for name in sorted(self._stores or ()):
-            table = self._document.data["stores"][name]
+            table = self.document.data["stores"][name]
             if not isinstance(table, dict):
                 continue
             match, partial = (_number(table.get(f"{kind}_threshold")) for kind in ("match", "partial"))
             path = ("stores", name)
             if match == 0:
-                self._note((*path, "match_threshold"), "no distance is below 0, so nothing is ever a match")
+                self.note((*path, "match_threshold"), "no distance is below 0, so nothing is ever a match")
             if partial == 0:
-                self._note((*path, "partial_threshold"), "no distance is below 0, so nothing is ever a partial match")
+                self.note((*path, "partial_threshold"), "no distance is below 0, so nothing is ever a partial match")
             elif match is not None and partial is not None and partial <= match:
                 text = "nothing is ever a partial match: any distance below it is below match_threshold, too"
-                self._note((*path, "partial_threshold"), text)
+                self.note((*path, "partial_threshold"), text)
 
     def plugins(self) -> None:
         """Check that no plugin is both required and blocked."""
-        table = self._document.data.get("plugins")
+        table = self.document.data.get("plugins")
         blocked, required = (table.get(key) if isinstance(table, dict) else None for key in ("block", "require"))
         if not isinstance(blocked, list) or not isinstance(required, list):
             return
@@ -290,35 +288,35 @@ class _Checker:
             if isinstance(name, str) and name in blocked:
                 at = format_path(("plugins", "block", blocked.index(name)))
                 text = f"plugin '{shortened(name)}' is blocked by {at}, too: take it out of one of the two lists"
-                self._problem(("plugins", "require", index), text)
+                self.problem(("plugins", "require", index), text)
 
     def variables(self) -> None:
         """Check the config's own variables, and those of named prompts."""
-        prompts = self._document.data.get("prompts")
+        prompts = self.document.data.get("prompts")
         prompt_items = prompts.items() if isinstance(prompts, dict) else ()
         paths: list[KeyPath] = [("variables",), *(("prompts", name, "variables") for name, _ in prompt_items)]
-        tables = [self._document.data.get("variables")]
+        tables = [self.document.data.get("variables")]
         tables += [prompt.get("variables") if isinstance(prompt, dict) else None for _, prompt in prompt_items]
         for path, table in zip(paths, tables, strict=True):
             for name, value in table.items() if isinstance(table, dict) else ():
                 problem = variable_problem(name, value)
                 if problem:
-                    self._problem((*path, name), problem)
+                    self.problem((*path, name), problem)
 
     def _pattern(self, path: KeyPath, pattern: str) -> None:
         body, _, flags = pattern.rpartition("/")
         are_flags = {*flags} <= {*_FLAGS_ELSEWHERE} and len({*flags}) == len(flags)  # and "/usr/bin" is just a path
         if body[:1] == "/" and len(body) > 1 and are_flags and not {*flags} <= {*FLAGS}:
-            self._note(path, "the flags after the last / are g, i, m, u and y; with any other flag, both / are literal")
+            self.note(path, "the flags after the last / are g, i, m, u and y; with any other flag, both / are literal")
         try:
             compiled = compile_pattern(pattern)
         except PatternError as error:
             is_missing = isinstance(error, NoEngineError)
             text = str(error) if is_missing else f"this is not a regular expression: {shortened(str(error))}"
-            self._problem(path, text)
+            self.problem(path, text)
             return
         if not compiled.linear:
-            self._note(
+            self.note(
                 path,
                 "a search with this pattern may take more than linear time (look-around, or a back reference): "
                 f"one that takes more than {MAX_PATTERN_MS} ms is given up, and the rule does not fit",
@@ -331,7 +329,7 @@ class _Checker:
             return
         if not allowed:
             text = "an empty list is ambiguous: leave the key out to offer all tools, or write enabled = false for none"
-            self._problem(path, text)
+            self.problem(path, text)
         for index, name in enumerate(allowed):
             # A name may be that of a source's tool: sources and their lock are not read to start.
             if isinstance(name, str) and name not in self._tools and not self._has_sources and name[-2:] != "/*":
@@ -343,26 +341,20 @@ class _Checker:
 
     def _unknown(self, path: KeyPath, kind: str, name: str, known: Collection[str]) -> None:
         if len(self.problems) >= MAX_PROBLEMS:
-            self._problem(path, f"no {kind} is called '{shortened(name)}'")
+            self.problem(path, f"no {kind} is called '{shortened(name)}'")
             return
         names = ", ".join(sorted(map(shortened, known))) or "none"
         text = (
             f"no {kind} is called '{shortened(name)}'{did_you_mean(name, known)}; configured: {shortened(names, 300)}"
         )
-        self._problem(path, text)
-
-    def _problem(self, path: KeyPath, text: str, at: KeyPath | None = None) -> None:
-        self.problems.append(self._document.problem(path, text, at))
-
-    def _note(self, path: KeyPath, text: str, at: KeyPath | None = None) -> None:
-        self.notes.append(self._document.problem(path, text, at))
+        self.problem(path, text)
 
     def _names(self, section: str) -> frozenset[str] | None:
-        table = self._document.data.get(section, {})
+        table = self.document.data.get(section, {})
         return frozenset(table) if isinstance(table, dict) else None
 
     def _tables(self, *keys: str) -> list[tuple[KeyPath, dict[str, Any]]]:
-        value: Any = self._document.data
+        value: Any = self.document.data
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
         items = enumerate(value) if isinstance(value, list) else ()
@@ -370,7 +362,7 @@ class _Checker:
 
     def _sources(self) -> bool:
         """Return whether there are tool sources: lists of tables in tools that are not core's."""
-        tools, core = self._document.data.get("tools"), own_keys(ToolsTable)
+        tools, core = self.document.data.get("tools"), own_keys(ToolsTable)
         items = tools.items() if isinstance(tools, dict) else ()
         return any(isinstance(value, list) and value and key not in core for key, value in items)
 

@@ -96,6 +96,23 @@ class ConfigDocument:
         return path
 
 
+class Report:
+    """The problems and notes of a document, collected while it is read."""
+
+    def __init__(self, document: ConfigDocument) -> None:
+        self.document = document
+        self.problems: list[Problem] = []
+        self.notes: list[Problem] = []
+
+    def problem(self, path: KeyPath, text: str, at: KeyPath | None = None) -> None:
+        """Add a problem; arguments as of ConfigDocument.problem."""
+        self.problems.append(self.document.problem(path, text, at))
+
+    def note(self, path: KeyPath, text: str, at: KeyPath | None = None) -> None:
+        """Add a note, likewise."""
+        self.notes.append(self.document.problem(path, text, at))
+
+
 def read_document(path: str | Path) -> ConfigDocument:
     """Read a .toml, .yaml or .json file.
 

@@ -27,8 +27,6 @@ MAX_LEVELS = 8
 MAX_PROMPT_BYTES = 1024 * 1024
 MAX_NAME_CHARS = 1_000
 """Characters of a file's name."""
-_PROMPTS: tuple[KeyPath, ...] = (("topic",), ("responses", "*"), ("prompts", "*"))
-"""The tables that have a prompt."""
 _OWN = ("include", "$schema", "comment")
 """Top-level keys that each file has for itself, as all that begin with an underscore."""
 
@@ -56,19 +54,14 @@ def _homeless(document: ConfigDocument) -> Iterator[Problem]:
 
 
 def _with_prompt_file(document: ConfigDocument) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
-    for pattern in _PROMPTS:
-        tables = document.data.get(str(pattern[0]))
-        candidates: list[tuple[KeyPath, Any]]
-        if len(pattern) == 1:
-            candidates = [(pattern, tables)]
-        else:
-            items = (
-                tables.items() if isinstance(tables, dict) else enumerate(tables if isinstance(tables, list) else ())
-            )
-            candidates = [((pattern[0], name), table) for name, table in items]
-        for path, table in candidates:
-            if isinstance(table, dict) and "prompt_file" in table:
-                yield path, table
+    """Yield each table with a prompt_file, and its path: topic, and those in responses and prompts."""
+    topic, responses, prompts = (document.data.get(name) for name in ("topic", "responses", "prompts"))
+    tables: list[tuple[KeyPath, Any]] = [(("topic",), topic)]
+    tables += [
+        (("responses", index), rule) for index, rule in enumerate(responses if isinstance(responses, list) else ())
+    ]
+    tables += [(("prompts", name), prompt) for name, prompt in (prompts if isinstance(prompts, dict) else {}).items()]
+    yield from ((path, table) for path, table in tables if isinstance(table, dict) and "prompt_file" in table)
 
 
 class _Whole:

@@ -16,7 +16,7 @@ import attrs
 
 from ..domain.copies import copied
 from ..errors import Problem, did_you_mean
-from .document import ConfigDocument
+from .document import ConfigDocument, Report
 from .model import ToolEntry, own_keys
 from .positions import KeyPath
 from .structure import structure_mapping
@@ -97,14 +97,13 @@ def normalise(document: ConfigDocument) -> tuple[ConfigDocument, list[Problem]]:
     return attrs.evolve(document, data=work.data, moved=work.moved), work.notes
 
 
-class _Work:
-    """The data being changed, the moves, and the notes so far."""
+class _Work(Report):
+    """The data being changed, the moves, and the notes on them."""
 
     def __init__(self, document: ConfigDocument) -> None:
         self.data: Table = copied(document.data)
         self.moved: dict[KeyPath, KeyPath] = {}
-        self.notes: list[Problem] = []
-        self._document = attrs.evolve(document, moved=self.moved)
+        super().__init__(attrs.evolve(document, moved=self.moved))
 
     def tables(self, pattern: KeyPath) -> Iterator[tuple[KeyPath, Table]]:
         """Yield the tables at a pattern of keys, in which * matches every key or index."""
@@ -118,9 +117,6 @@ class _Work:
             ]
         return ((path, value) for path, value in matches if isinstance(value, dict))
 
-    def note(self, path: KeyPath, text: str, at: KeyPath | None = None) -> None:
-        self.notes.append(self._document.problem(path, text, at))
-
     def drop(self, table: Table, path: KeyPath, key: str, text: str) -> None:
         del table[key]
         self.note(path, f"'{key}' of the Node original {text}", (*path, key))
@@ -130,7 +126,7 @@ class _Work:
         self.came_from((*path, new), (*path, old))
 
     def came_from(self, path: KeyPath, origin: KeyPath) -> None:
-        self.moved[path] = self._document.original_path(origin)
+        self.moved[path] = self.document.original_path(origin)
 
 
 def _stores(work: _Work) -> None:

@@ -62,16 +62,16 @@ class ReadConfig:
             "structured": structured,
         }
         self.secrets = secrets | {value for _, value in written_secrets(document)}
-        self._problems, self._notes = _Told(), _Told()
+        self._problems, self._notes = _Listing(), _Listing()
         self._hidden = hidden
         self.config, issues = structured
         self._add_issues((), issues)
         self.known_keys = sorted(own_keys(Config))
         self.unread = dict.fromkeys(key for key in document.data if key not in self.known_keys)
-        problems_of_check, remarkable = check(document, tools)
-        for problem in (*problems, *problems_of_check):
+        check_problems, check_notes = check(document, tools)
+        for problem in (*problems, *check_problems):
             self._add(self._problems, problem)
-        for note in (*notes, *remarkable):
+        for note in (*notes, *check_notes):
             self._add(self._notes, note)
 
     @property
@@ -87,7 +87,7 @@ class ReadConfig:
     @property
     def problems(self) -> list[Problem]:
         """The problems so far; if there are many, the first ones and how many more there are."""
-        self._tell_unread()
+        self._report_unread()
         return self._problems.to_problems(self.document)
 
     @property
@@ -180,14 +180,14 @@ class ReadConfig:
         """Return the same configuration with every rule changed; problems keep the paths in the file."""
         config, issues = self._read["structured"]
         if config is None:
-            return self._anew(())
+            return self._copy(())
         changed = attrs.evolve(config, responses=tuple(map(change, config.responses)))
         return ReadConfig(self.document, written=self.written, **{**self._read, "structured": (changed, issues)})
 
-    def _anew(self, tools: Collection[str]) -> ReadConfig:
+    def _copy(self, tools: Collection[str]) -> ReadConfig:
         return ReadConfig(self.document, written=self.written, tools=tools, **self._read)
 
-    def _tell_unread(self) -> None:
+    def _report_unread(self) -> None:
         """Add a problem for each top-level key that neither core nor a plugin has read."""
         unread, self.unread = self.unread, {}
         for key in sorted(unread):
@@ -201,8 +201,8 @@ class ReadConfig:
             at = None if issue.at is None else (*path, *issue.at)
             self._add(self._problems, self.document.problem((*path, *issue.path), issue.text, at))
 
-    def _add(self, to: _Told, problem: Problem) -> None:
-        if not to.wants(problem):
+    def _add(self, to: _Listing, problem: Problem) -> None:
+        if not to.admits(problem):
             return
         text = problem.text
         for secret in sorted(self.secrets, key=len, reverse=True):
@@ -213,14 +213,14 @@ class ReadConfig:
             to.some.append(problem)
 
 
-class _Told:
-    """Problems or notes: the first ones, and how many more there are."""
+class _Listing:
+    """Problems or notes: the first ones, and the number of the others."""
 
     def __init__(self) -> None:
         self.some: list[Problem] = []
         self._seen: set[Problem] = set()
 
-    def wants(self, problem: Problem) -> bool:
+    def admits(self, problem: Problem) -> bool:
         """Return whether this one is new and among the first."""
         before = len(self._seen)
         self._seen.add(problem)
@@ -265,7 +265,7 @@ def read_config(
         ConfigError: The file cannot be read at all. Everything else is in the result's problems.
     """
     if isinstance(source, ReadConfig):
-        return source._anew(tools)
+        return source._copy(tools)
     is_file = not isinstance(source, Mapping)
     if isinstance(source, ConfigDocument):
         source_document = source

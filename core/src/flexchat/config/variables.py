@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from ..errors import KeyStorageError, Problem
-from .document import ConfigDocument
+from .document import ConfigDocument, Report
 from .keys import is_key_name
 from .positions import KeyPath
 from .wording import is_secret_name
@@ -46,7 +46,7 @@ def expand_variables(document: ConfigDocument, look_up: Callable[[str], str | No
     Args:
         look_up: Returns a variable's value, None if it is not set; a KeyStorageError it raises is a problem as well.
     """
-    problems: list[Problem] = []
+    report = Report(document)
     secrets: set[str] = set()
     paths: set[KeyPath] = set()
 
@@ -66,14 +66,14 @@ def expand_variables(document: ConfigDocument, look_up: Callable[[str], str | No
         try:
             set_to = look_up(name)
         except KeyStorageError as error:
-            problems.append(document.problem(path, str(error)))
+            report.problem(path, str(error))
             return found[0]
         if default is not None and not set_to:
             return default
         if set_to is None:
             store = f", or store it with flexchat keys set {name}" if is_key_name(name) and is_secret_name(name) else ""
             hint = f"export it first{store} (for the text itself write $${{{name}}})"
-            problems.append(document.problem(path, f"environment variable {name} is not set: {hint}"))
+            report.problem(path, f"environment variable {name} is not set: {hint}")
             return found[0]
         paths.add(path)
         secrets.add(set_to)
@@ -82,7 +82,7 @@ def expand_variables(document: ConfigDocument, look_up: Callable[[str], str | No
     data = expand(document.data, ())
     return Expanded(
         document=attrs.evolve(document, data=data),
-        problems=tuple(problems),
+        problems=tuple(report.problems),
         secrets=frozenset(s for s in secrets if len(s) >= MIN_SECRET_CHARS),
         paths=frozenset(paths),
     )
