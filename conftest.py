@@ -6,6 +6,7 @@ import gc
 import importlib.metadata
 import itertools
 import os
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -26,11 +27,13 @@ os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Say what the markers mean that the tests of every package use."""
+    """Describe the markers that the tests of every package use, and let Ctrl-C interrupt."""
     config.addinivalue_line("markers", "slow: takes over a second; runs with ./dev test --all, in CI, or when named")
     config.addinivalue_line(
         "markers", "timed: holds a limit of time; gets two more tries, for machines stand still at times"
     )
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for what a shell starts with &, and for its children
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)  # before slow tests are left out

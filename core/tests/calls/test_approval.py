@@ -108,6 +108,7 @@ async def test_the_model_reads_that_nobody_approved():
     assert "nobody approved" in read[0]
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_no_reply_in_time_refuses_the_call():
     bank = Bank(approve=True)
 
@@ -237,6 +238,7 @@ async def test_the_question_shows_what_is_approved():
 
 
 @pytest.mark.parametrize("stage", ["authorize", "approve", "reserve"])
+@pytest.mark.usefixtures("virtual_time")
 async def test_steps_ask(stage):
     bank = Bank(timeout_ms=100)
 

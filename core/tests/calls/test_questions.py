@@ -196,6 +196,7 @@ async def test_two_questions_at_once_each_stop_the_time():
     assert result_of(turn) == ["accept", "decline"]
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_a_person_who_does_not_come_back_is_waited_for_within_limits():
     left = []
 

@@ -114,6 +114,7 @@ async def test_a_provider_that_cannot_stream_answers_in_one_piece():
 
 
 @pytest.mark.parametrize("provider", [Whole, Streaming])
+@pytest.mark.usefixtures("virtual_time")
 async def test_a_silent_provider_is_not_waited_for_beyond_the_turn(provider):
     """Whether or not it looks at options.timeout_s; cancelled, not left behind."""
     before = asyncio.all_tasks()

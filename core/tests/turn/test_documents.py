@@ -174,6 +174,7 @@ async def test_a_store_that_cannot_list_its_collections_is_left_out(caplog):
     assert "no connection" in caplog.text
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_a_store_that_hangs_costs_the_time_of_a_phase_only():
     found, notes = await collect({"docs": Shelf({"slow": anyio.sleep_forever, "faq": 0.1})}, timeout_s=0.02)
 

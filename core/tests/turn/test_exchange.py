@@ -107,6 +107,7 @@ async def test_no_gate_is_asked_ahead_of_the_reader():
     assert len(asked) == 1
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_a_gate_that_hangs_ends_with_the_turns_time():
     async def hang(request):
         await asyncio.Event().wait()
@@ -188,6 +189,7 @@ TOPIC = {
 }
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_a_phase_that_takes_too_long_ends_its_request():
     """The turn goes on with a warning, and whoever draws a span can close it."""
 

@@ -401,6 +401,7 @@ async def test_a_provider_that_breaks_its_contract_in_a_phase_does_not_end_the_t
     assert "hunter" not in str([record.to_dict() for record in explained.phases])
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_the_time_of_a_turn_is_also_that_of_its_phases():
     """A phase ends with the turn's time, and the turn then fails at once."""
     config = {

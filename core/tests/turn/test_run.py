@@ -150,6 +150,7 @@ async def test_a_hook_with_a_cancellation_of_its_own_does_not_keep_the_end_from_
 
 
 @pytest.mark.parametrize("hook", ["flexchat_turn_finished", "flexchat_turn_failed", "flexchat_turn_cancelled"])
+@pytest.mark.usefixtures("virtual_time")
 async def test_a_hook_that_hangs_at_the_end_holds_no_turn(hook, monkeypatch, caplog):
     monkeypatch.setattr("flexchat.turn.run.NOTIFY_TIMEOUT_S", 0.05)
 

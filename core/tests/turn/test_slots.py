@@ -81,6 +81,7 @@ async def test_who_leaves_frees_its_slot_and_who_waits_can_leave():
     assert [type(each).__name__ for each in done] == ["CancelledError", "Turn", "CancelledError", "Turn"]
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_waiting_counts_as_time_of_the_turn_and_the_error_says_so():
     """Nobody waits longer than a turn may take."""
     async with chat_of(Counting(), turn_timeout_ms=50) as chat:

@@ -135,6 +135,7 @@ async def test_a_model_that_fails_leaves_the_message_as_its_topic_with_a_warning
     assert notes.warnings == ["topic detection: bot: no connection; using the message itself as its topic"]
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_a_model_that_never_answers_costs_the_time_of_a_phase_only():
     class Slow:
         name = "slow"
