@@ -19,6 +19,7 @@ _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 _SIMPLE_PATH = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9._:-]+)", re.IGNORECASE)
 _TEXTS = ("+xml", "/xml", "/javascript", "/yaml", "+yaml", "ndjson", "/csv", "urlencoded", "/json", "+json")
+_DETAILS = ("detail", "message", "error_description", "title")
 _HINTS = {
     401: "the service did not accept the key of this tool: its operator has to set it",
     403: "the key of this tool may not do this",
@@ -182,9 +183,7 @@ def _detail(answer: Fetched, mask: Any) -> str:
         inner = data.get("error")
         sources = [data, inner] if isinstance(inner, Mapping) else [data]
         for source in reversed(sources):
-            text = text or next(
-                (source[name] for name in ("detail", "message", "error_description", "title") if source.get(name)), None
-            )
+            text = text or next((source[name] for name in _DETAILS if source.get(name)), None)
         text = text or (inner if isinstance(inner, str) else None) or data
     elif data is not None:
         text = data

@@ -118,9 +118,7 @@ async def _new_token(auth: Auth, fetcher: Fetcher, timeout_s: float) -> tuple[st
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         retryable = answer.status >= 500 or answer.status == 429
         raise FetchError(
-            f"no access token: the service at token_url answered {answer.status}",
-            hint=_CHECK_AUTH,
-            retryable=retryable,
+            f"no access token: the service at token_url answered {answer.status}", hint=_CHECK_AUTH, retryable=retryable
         ) from None
 
 

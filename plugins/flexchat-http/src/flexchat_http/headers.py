@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 SECRET_HEADER = re.compile(r"(?i)authorization|cookie|key|token|secret")
@@ -24,10 +24,10 @@ def name_problem(name: str) -> str | None:
     return None
 
 
-def headers_problem(headers: Mapping[str, str], more_names: Iterable[str] = ()) -> str | None:
-    """Validate fixed headers; return the first error, or None."""
-    for name in (*headers, *more_names):
-        if problem := name_problem(name):
+def headers_problem(headers: Mapping[str, str], key_header: str | None) -> str | None:
+    """Validate fixed headers, and the name of the one for the call's key; return the first error, or None."""
+    for name in (*headers, key_header):
+        if name is not None and (problem := name_problem(name)):
             return problem
     for name, value in headers.items():
         if not all(char == "\t" or " " <= char <= "~" or "\xa0" <= char <= "\xff" for char in value):

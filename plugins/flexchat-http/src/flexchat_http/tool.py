@@ -37,9 +37,8 @@ async def run(settings: HttpToolSettings, params: Mapping[str, Any], context: To
         return _fitting(settings, await _all_pages(settings, request, sending, context), context)
     answer = await sending.send(request, context)
     is_write = context.tool.effect == "write"
-    return _fitting(
-        settings, pick(value_of(answer, reading=settings.result, is_write=is_write), settings.response_path), context
-    )
+    value = pick(value_of(answer, reading=settings.result, is_write=is_write), settings.response_path)
+    return _fitting(settings, value, context)
 
 
 async def _all_pages(settings: HttpToolSettings, request: Any, sending: Sending, context: ToolContext) -> Any:
@@ -96,9 +95,7 @@ def check(
     """Validate a tool's settings; return the first error, or None."""
     problems = (
         _url_problem(settings, tool),
-        headers_problem(
-            settings.headers, [settings.idempotency_header] if settings.idempotency_header is not None else []
-        ),
+        headers_problem(settings.headers, settings.idempotency_header),
         _mapping_problem(settings, tool),
         _collision(settings, tool),
         settings.auth and auth_problem(settings.auth),

@@ -8,14 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from flexchat.host import UncheckedError, value_problem
-from flexchat.plugin import (
-    EffectUnknownError,
-    ToolContext,
-    ToolError,
-    ToolSourceError,
-    WithMedia,
-    run_in_thread,
-)
+from flexchat.plugin import EffectUnknownError, ToolContext, ToolError, ToolSourceError, WithMedia, run_in_thread
 
 from .errors import UNCLEAR, AnswerLostError, AnswerTooLargeError, ServerUnusableError, TaskGoneError
 from .results import error_of, value_of

@@ -287,9 +287,6 @@ def _error_response(request: httpx2.Request, code: int, error: Exception, status
     # requests of all other callers.
     hint = getattr(error, "hint", None)
     message = f"{error} ({hint})" if hint else str(error)
-    data = {
-        "jsonrpc": "2.0",
-        "id": _request_message(request).get("id"),
-        "error": {"code": code, "message": message, "data": {"status": status}},
-    }
+    details = {"code": code, "message": message, "data": {"status": status}}
+    data = {"jsonrpc": "2.0", "id": _request_message(request).get("id"), "error": details}
     return httpx2.Response(status, json=data, request=request, extensions={"why": message})

@@ -310,9 +310,8 @@ class Server:
         if len(self._ends) > self.config.restarts:
             wait_s = self._ends[0] + WINDOW_S - now
             times = "once" if len(self._ends) == 1 else f"{len(self._ends)} times"
-            raise ServerUnusableError(
-                f"it has failed {times} within a minute, and is started again in {wait_s:.0f} s: {self._trouble}"
-            )
+            text = f"it has failed {times} within a minute, and is started again in {wait_s:.0f} s: {self._trouble}"
+            raise ServerUnusableError(text)
 
     def _drop(self, connection: Connection, why: str) -> None:
         """Forget a connection that has ended or broken; the next request makes another."""

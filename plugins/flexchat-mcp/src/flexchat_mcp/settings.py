@@ -68,8 +68,7 @@ class McpConfig:
         "Credentials for the URL: { bearer = … } or { oauth = true }.", default=None
     )
     protocol: Literal["auto", "handshake"] = key(
-        "Era of the protocol: handshake for that before 2026-07-28. Default: the server is asked, once.",
-        default="auto",
+        "Era of the protocol: handshake for that before 2026-07-28. Default: the server is asked, once.", default="auto"
     )
     include: tuple[str, ...] = key('Which tools, by the server\'s names: "read_*". Default: all.', default=())
     exclude: tuple[str, ...] = key("Which of those to leave out; written as for include.", default=())

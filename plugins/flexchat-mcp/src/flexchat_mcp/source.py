@@ -55,11 +55,7 @@ class McpSource:
     fingerprint = ""
 
     def __init__(
-        self,
-        config: McpConfig,
-        context: ToolSourceContext,
-        person: Person | None = None,
-        tenant: str = DEFAULT_TENANT,
+        self, config: McpConfig, context: ToolSourceContext, person: Person | None = None, tenant: str = DEFAULT_TENANT
     ) -> None:
         self.config, self.name, self.person, self._tenant = config, context.name, person, tenant
         self.resources = Resources(context.name)

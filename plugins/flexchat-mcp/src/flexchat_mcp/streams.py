@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from flexchat.host import scrub_json
-from mcp.client._transport import ReadStream, TransportStreams
+from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
@@ -50,14 +50,14 @@ async def repair_streams(
     """
     async with transport as (read_stream, write_stream):
         waiting: dict[int | str, str] = {}
-        yield _Read(read_stream, waiting, version), _Write(write_stream, waiting)
+        yield _Read(read_stream, waiting, version), _Write(write_stream, waiting, version)
 
 
 class _Wrapper:
     """A stream of messages around a transport's."""
 
-    def __init__(self, stream: Any, waiting: dict[int | str, str]) -> None:
-        self._stream, self._waiting = stream, waiting
+    def __init__(self, stream: Any, waiting: dict[int | str, str], version: Callable[[], str]) -> None:
+        self._stream, self._waiting, self._version = stream, waiting, version
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -75,12 +75,6 @@ class _Wrapper:
 
 class _Read(_Wrapper):
     """A stream of messages, as the SDK reads it."""
-
-    def __init__(
-        self, stream: ReadStream[SessionMessage | Exception], waiting: dict[int | str, str], version: Callable[[], str]
-    ) -> None:
-        super().__init__(stream, waiting)
-        self._version = version
 
     @property
     def last_context(self) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -307,10 +308,8 @@ class TasksExtension(ClientExtension):
         async def on_status(notification: _TaskNotification) -> None:
             self._changed(notification.task_id)
 
-        methods = ("notifications/tasks", "notifications/tasks/status")
-        return [
-            NotificationBinding(method=method, params_type=_TaskNotification, handler=on_status) for method in methods
-        ]
+        bind = functools.partial(NotificationBinding, params_type=_TaskNotification, handler=on_status)
+        return [bind(method=method) for method in ("notifications/tasks", "notifications/tasks/status")]
 
 
 class _TaskRequest(types.Request[dict[str, Any], str]):

@@ -105,9 +105,8 @@ class Tenants(Generic[Source]):
             return _Place(self._make(tenant))
         unused = next((name for name, place in self._places.items() if not place.users), None)
         if unused is None:
-            raise ServerUnusableError(
-                f"all servers that 'tenants' allows ({self._most:,}) are in use; try again later, or raise it"
-            )
+            text = f"all servers that 'tenants' allows ({self._most:,}) are in use; try again later, or raise it"
+            raise ServerUnusableError(text)
         # Its place is taken at once, but its successor starts only when it has ended: else more servers than allowed
         # would run.
         ending = asyncio.get_running_loop().create_task(self._places.pop(unused).end())

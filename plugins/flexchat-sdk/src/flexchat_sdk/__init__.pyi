@@ -63,8 +63,10 @@ from flexchat.plugin.contracts import (
 from flexchat.plugin.foreign import error_name as error_name, error_text as error_text
 from flexchat.plugin.hookspecs import hookimpl as hookimpl
 from flexchat.plugin.threads import run_in_thread as run_in_thread
+
 from .body import Body as Body
 from .building import AnswerParts as AnswerParts, usage_of as usage_of
+from .characters import CharacterJoiner as CharacterJoiner
 from .dialects.argument_names import sent_arguments as sent_arguments, with_own_names as with_own_names
 from .dialects.lint import lint_tools as lint_tools
 from .dialects.rewrite import rewrite as rewrite
@@ -74,7 +76,6 @@ from .dialects.schema_dialect import (
     SchemaNote as SchemaNote,
 )
 from .dialects.sending import require_parameters as require_parameters, sent_parameters as sent_parameters
-from .characters import CharacterJoiner as CharacterJoiner
 from .embedding import Batches as Batches
 from .hidden_text import (
     clean_schema as clean_schema,
@@ -109,13 +110,13 @@ from .http.answer_shape import (
     type_name as type_name,
 )
 from .http.client import HttpAnswer as HttpAnswer, HttpClient as HttpClient, Timeouts as Timeouts
-from .http.deadline import Deadline as Deadline
+from .http.deadline import Deadline as Deadline, TimeLeft as TimeLeft
 from .http.ndjson import NdjsonDecoder as NdjsonDecoder
-from .http.secrets import MAX_CODE_CHARS as MAX_CODE_CHARS, refusal_data as refusal_data, refusal_text as refusal_text
 from .http.retry_after import retry_after_s as retry_after_s, should_retry as should_retry
+from .http.secrets import MAX_CODE_CHARS as MAX_CODE_CHARS, refusal_data as refusal_data, refusal_text as refusal_text
 from .http.settings import HttpSettings as HttpSettings
 from .http.sse import SseDecoder as SseDecoder
-from .http.deadline import TimeLeft as TimeLeft
+from .http.trouble import NO_CONNECTION as NO_CONNECTION
 from .http.wire_json import (
     finite as finite,
     from_bytes as from_bytes,
@@ -125,32 +126,32 @@ from .http.wire_json import (
 )
 from .options import (
     option_fields as option_fields,
-    unsupported_options as unsupported_options,
     unsupported_media as unsupported_media,
+    unsupported_options as unsupported_options,
 )
 from .prices import PriceTable as PriceTable, package_data as package_data
 from .reading import (
+    NDJSON as NDJSON,
+    SSE as SSE,
+    SSE_DONE as SSE_DONE,
     Answer as Answer,
     AnswerReader as AnswerReader,
     Decoder as Decoder,
     Framing as Framing,
-    NDJSON as NDJSON,
     RefusableAnswer as RefusableAnswer,
     Reported as Reported,
-    SSE as SSE,
-    SSE_DONE as SSE_DONE,
     Unreadable as Unreadable,
 )
 from .refusals import (
     Refusals as Refusals,
     Report as Report,
     Row as Row,
-    read_report as read_report,
     message_in as message_in,
+    read_report as read_report,
     word_in as word_in,
 )
-from .sources.differences import differences as differences
 from .service import Key as Key, Refusal as Refusal, Service as Service, Write as Write
+from .sources.differences import differences as differences
 from .text_calls import TextCall as TextCall, read_text_calls as read_text_calls
 from .text_reader import (
     TextPiece as TextPiece,
@@ -158,5 +159,4 @@ from .text_reader import (
     ThinkTags as ThinkTags,
     offered_names as offered_names,
 )
-from .http.trouble import NO_CONNECTION as NO_CONNECTION
 from .yaml_writing import changed_yaml as changed_yaml, dumped_yaml as dumped_yaml

@@ -62,9 +62,10 @@ class Batches:
             answer = await ask(batch, time_left())
             if len(answer.vectors) != len(batch):
                 raise unreadable(f"sent {len(answer.vectors)} embeddings for {len(batch)} texts")
-            if not all(
-                {*map(type, vector)} <= {float, int} for vector in answer.vectors if isinstance(vector, list | tuple)
-            ):
+            kinds = {
+                kind for vector in answer.vectors if isinstance(vector, list | tuple) for kind in map(type, vector)
+            }
+            if not kinds <= {float, int}:
                 raise unreadable("sent embeddings that contain more than numbers")
             vectors += answer.vectors
             if len({len(vector) for vector in (*answer.vectors, vectors[0])}) > 1:

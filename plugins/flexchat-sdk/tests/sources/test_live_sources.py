@@ -80,7 +80,7 @@ async def test_nothing_is_opened_or_read_at_start(config, host, shop):
     lock_of(path).write_text("this would be an error")
     async with chat_of(path, host) as chat:
         assert chat.tools.is_enabled()
-        assert (shop.opened, chat.tools.sources.lock._seen) == (0, None)
+        assert (shop.opened, chat.tools.sources.lock._last_signature) == (0, None)
     assert shop.closed == 0
 
 
@@ -101,7 +101,7 @@ async def test_a_rule_that_needs_none_of_its_tools_opens_nothing(config, host, s
     path = config(more='[[tools.registry]]\nname = "calculator"', allowed='allowed_tools = ["calculator"]')
     async with chat_of(path, host, calls(("calculator", {"expression": "1+1"})), says("2")) as chat:
         await chat.respond("1+1?")
-        assert (shop.opened, chat.tools.sources.lock._seen) == (0, None)
+        assert (shop.opened, chat.tools.sources.lock._last_signature) == (0, None)
 
 
 async def test_with_accepted_tools_everything_works_offline(config, host, shop):

@@ -159,12 +159,7 @@ def _credentials(converted: Converted) -> dict[str, str]:
     return variables
 
 
-_SENT = {
-    "key": "a key",
-    "bearer": "a token",
-    "basic": "USER:PASSWORD",
-    "oauth2": "a token, or CLIENT_ID:CLIENT_SECRET",
-}
+_SENT = {"key": "a key", "bearer": "a token", "basic": "USER:PASSWORD", "oauth2": "a token, or CLIENT_ID:CLIENT_SECRET"}
 
 
 def _config(terminal: Terminal, form: str, table: Mapping[str, Any], auth: Mapping[str, str]) -> None:

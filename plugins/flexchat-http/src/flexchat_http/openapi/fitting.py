@@ -7,6 +7,7 @@ still too large loses optional parts, the deepest first: a call without them is 
 from __future__ import annotations
 
 import contextlib
+import graphlib
 import json
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Set
@@ -161,17 +162,14 @@ def _circular(needed: dict[str, Any]) -> Set[str]:
 
 def _without_ends(follows: Mapping[str, set[str]]) -> dict[str, set[str]]:
     """Take away what leads nowhere, until everything leads on; in time proportional to what there is."""
-    remaining = {name: set(others) for name, others in follows.items()}
-    before = _invert(remaining)
-    ends = [name for name, others in remaining.items() if not others]
-    while ends:
-        end = ends.pop()
-        del remaining[end]
-        for name in before[end]:
-            remaining[name].discard(end)
-            if not remaining[name]:
-                ends.append(name)
-    return remaining
+    sorter = graphlib.TopologicalSorter(follows)
+    with contextlib.suppress(graphlib.CycleError):
+        sorter.prepare()
+    ends: set[str] = set()
+    while ready := sorter.get_ready():
+        sorter.done(*ready)
+        ends.update(ready)
+    return {name: others - ends for name, others in follows.items() if name not in ends}
 
 
 def _invert(follows: Mapping[str, set[str]]) -> dict[str, set[str]]:

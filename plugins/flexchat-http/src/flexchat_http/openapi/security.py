@@ -46,9 +46,8 @@ def security_of(requirements: Any, schemes: Any, resolve: Callable[[Any], Any], 
     alternatives = []
     for requirement in requirements if isinstance(requirements, list) else ():
         if isinstance(requirement, dict):
-            alternatives.append(
-                [_scheme(name, scopes, schemes, resolve, address) for name, scopes in requirement.items()]
-            )
+            schemes_needed = [_scheme(name, scopes, schemes, resolve, address) for name, scopes in requirement.items()]
+            alternatives.append(schemes_needed)
     usable = [each for each in alternatives if all(scheme["type"] != "other" for scheme in each)]
     return usable or alternatives
 

@@ -43,9 +43,8 @@ def _default(variables: Any, name: str) -> str:
 
 def _absolute(url: str, address: str) -> str:
     if address.startswith("file:") and not url.startswith("//"):
-        raise NoServer(
-            f"its server, '{url[:80]}', is relative, and the document is a file: set server to the URL to use"
-        )
+        text = f"its server, '{url[:80]}', is relative, and the document is a file: set server to the URL to use"
+        raise NoServer(text)
     return urllib.parse.urljoin(address.replace("file:", "https:"), url)
 
 

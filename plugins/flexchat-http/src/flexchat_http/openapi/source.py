@@ -31,7 +31,7 @@ async def open_source(config: OpenApiConfig, context: ToolSourceContext) -> Open
     Raises:
         ToolSourceError: It cannot be read.
     """
-    if problem := headers_problem(config.headers, [config.idempotency_header] if config.idempotency_header else []):
+    if problem := headers_problem(config.headers, config.idempotency_header):
         raise ToolSourceError(problem)
     try:
         fetch = url_reader(context)

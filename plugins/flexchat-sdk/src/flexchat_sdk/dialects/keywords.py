@@ -104,9 +104,8 @@ def loosen_bound(work: Work, draft: Draft, keyword: str, mentions: list[str]) ->
         work.note("info", keyword, f"{keyword} is sent as {inclusive}")
     else:
         mentions.append(f"{keyword}: {value}")
-        _note_mentioned(
-            work, keyword, f"the service does not accept {keyword}: {inclusive} is sent, the rest mentioned"
-        )
+        text = f"the service does not accept {keyword}: {inclusive} is sent, the rest mentioned"
+        _note_mentioned(work, keyword, text)
     draft[inclusive] = tighter(draft[inclusive], value) if inclusive in draft else value
 
 
@@ -134,15 +133,11 @@ def keep_strings(work: Work, draft: Draft, keyword: str, mentions: list[str]) ->
         draft["type"] = kinds[0] if len(kinds) == 1 else kinds
     if mention := mention_of("allowed values", rest):
         mentions.append(mention)
-        _note_mentioned(
-            work,
-            keyword,
-            "the service accepts only enums of non-empty strings: the values are listed in the description",
-        )
+        text = "the service accepts only enums of non-empty strings: the values are listed in the description"
+        _note_mentioned(work, keyword, text)
     else:
-        work.note(
-            "warning", keyword, "the service accepts only enums of non-empty strings, and these are too many to list"
-        )
+        text = "the service accepts only enums of non-empty strings, and these are too many to list"
+        work.note("warning", keyword, text)
 
 
 def keep_listed_format(work: Work, draft: Draft, keyword: str, mentions: list[str]) -> None:

@@ -61,9 +61,8 @@ def lint_tools(tools: Iterable[ToolDefinition], dialects: Mapping[str, SchemaDia
     sent = wire_names(tool.name for tool in tools)
     problems = []
     for tool in tools:
-        renamed = (
-            () if (name := sent[tool.name]) == tool.name else (_note("info", "name", f"is sent under the name {name}"),)
-        )
+        wire_name = sent[tool.name]
+        renamed = (_note("info", "name", f"is sent under the name {wire_name}"),) if wire_name != tool.name else ()
         for name, dialect in dialects.items():
             rewritten = rewrite(tool.parameters, dialect, renames=True)
             notes = renamed + _too_long(tool, dialect) + rewritten.notes

@@ -317,11 +317,8 @@ class Rewriting:
             return draft
         one, mention = one_object(draft, objects)
         mentions += [mention] if mention else []
-        self.note(
-            "warning",
-            keyword,
-            f"{keyword} is impossible at the root: one object with the properties of all its forms is sent",
-        )
+        text = f"{keyword} is impossible at the root: one object with the properties of all its forms is sent"
+        self.note("warning", keyword, text)
         return one
 
     def _target(self, reference: Any) -> Any:

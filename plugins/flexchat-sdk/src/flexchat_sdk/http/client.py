@@ -103,9 +103,8 @@ class HttpClient:
         except (httpx.InvalidURL, ValueError, TypeError):
             url = httpx.URL("")
         if url.scheme not in ("http", "https") or not _HOST.fullmatch(url.raw_host):
-            raise ProviderRequestError(
-                f"base_url {self.mask(base_url)!r} is not an http or https address", provider=provider
-            )
+            text = f"base_url {self.mask(base_url)!r} is not an http or https address"
+            raise ProviderRequestError(text, provider=provider)
         problem = header_problem(headers)
         if problem:
             raise ProviderRequestError(problem, provider=provider)
@@ -304,10 +303,8 @@ class HttpStream:
         if 300 <= self.status < 400:
             target = self.headers.get("location", "")
             to = f" to {httpx.URL(target).netloc.decode() or target[:200]}" if _is_address(target) else ""
-            raise client.unreadable(
-                f"redirects {self._request.url.path}{to}: is base_url right? Redirects are not followed",
-                status=self.status,
-            )
+            text = f"redirects {self._request.url.path}{to}: is base_url right? Redirects are not followed"
+            raise client.unreadable(text, status=self.status)
         if self.status < 400 and kind.startswith("text/html"):
             raise client.unreadable(
                 f"answered {self._request.url.path} with a web page: is base_url right? (An API like OpenAI's often "

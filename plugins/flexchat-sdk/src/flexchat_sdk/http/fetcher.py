@@ -282,11 +282,7 @@ class GuardedFetcher:
             sent["content-length"] = str(len(request.body))
         for secret in (*request.secrets, *_credentials(sent)):
             self._mask.add(secret)  # the service may echo it in its answer
-        extensions = {
-            "timeout": {"connect": CONNECT_S},
-            "repeatable": request.may_repeat,
-            "connected": hop.connected,
-        }
+        extensions = {"timeout": {"connect": CONNECT_S}, "repeatable": request.may_repeat, "connected": hop.connected}
         stream = BodyStream(request.body)
         return httpx.Request(request.method, hop.url.text, headers=sent, stream=stream, extensions=extensions)
 

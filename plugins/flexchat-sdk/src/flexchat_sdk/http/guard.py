@@ -128,9 +128,8 @@ class AddressRule:
         """
         for limit in (self.domains, domains):
             if limit is not None and not any(fits_domain(url.host, domain) for domain in limit):
-                raise AddressRefusedError(
-                    f"{url.host} is not among the domains that may be reached", hint=f"those are: {', '.join(limit)}"
-                )
+                text = f"{url.host} is not among the domains that may be reached"
+                raise AddressRefusedError(text, hint=f"those are: {', '.join(limit)}")
         if url.address is not None:
             if not self.permits(str(url.address), url.port):
                 raise refused(url.host, url.port)

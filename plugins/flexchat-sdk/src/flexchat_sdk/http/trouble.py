@@ -72,9 +72,8 @@ def tls_problem(chain: Iterable[BaseException], host: str) -> str | None:
     """Describe why there is no TLS connection; None if that is not the problem."""
     for cause in chain:
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return (
-                f"the certificate of {host} is not trusted: {getattr(cause, 'verify_message', '') or reason_of(cause)}"
-            )
+            reason = getattr(cause, "verify_message", "") or reason_of(cause)
+            return f"the certificate of {host} is not trusted: {reason}"
     return f"no TLS connection with {host}" if any(isinstance(cause, ssl.SSLError) for cause in chain) else None
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import contextvars
 import logging
+import operator
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -394,12 +395,13 @@ class LiveSource:
         return f"tool source '{self.name}'"
 
 
+_IDENTITY = operator.attrgetter("name", "type", "folder", "open")
+
+
 def _is_same(one: SourceSetup, other: SourceSetup) -> bool:
     """Return whether two configurations have the same source, as far as its open connection depends on them."""
     try:
         with contained():
-            return bool(
-                (one.name, one.type, one.folder, one.open) == (other.name, other.type, other.folder, other.open)
-            )
+            return bool(_IDENTITY(one) == _IDENTITY(other))
     except Exception:  # noqa: BLE001  a plugin's settings may raise anything
         return False
