@@ -3,12 +3,13 @@
 client.py        HttpClient: post, get, stream; every failure becomes a ProviderError with a sentence
 connections.py   the default transport: httpx's transport protocol over aiohttp's connections
 trouble.py       what a broken connection means
-deadline.py      connect, first byte, idle, total: one timer per request
+deadline.py      connect, first byte, idle, total: one timer per request; a limit shared by several requests
 sse.py           bytes to server-sent events
 answer_shape.py  reads fields of an answer: an error for a wrong type, None for a missing value
 ndjson.py        bytes to lines of JSON
 retry_after.py   the headers about retrying
 secrets.py       removes keys from texts; shortens the body of a refusal
+unpacking.py     gzip and deflate, in bounded steps
 fetcher.py       GuardedFetcher: for addresses named by users, models and documents; every failure is a FetchError
 guard.py         the addresses that it may reach
 fetch_trouble.py the meaning of a broken connection there

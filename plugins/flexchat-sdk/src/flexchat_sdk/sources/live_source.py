@@ -273,6 +273,7 @@ class LiveSource:
         self._is_closed = True
         if self._next_look is not None:
             self._next_look.cancel()
+        # Detached before the awaits: a call that arrives meanwhile must not use a source that is being closed.
         opened, self._opened = self._opened, None
         tasks = [*self._restarting.values(), *([self._looking] if self._looking is not None else [])]
         for task in tasks:
@@ -380,6 +381,7 @@ class LiveSource:
     def _failed(self, trouble: str) -> None:
         if trouble != self.trouble:
             log.warning("%s: %s", self._label(), trouble)
+        # Tried again by a later turn, but not by each: a broken source would delay all of them.
         self.trouble, self._is_stale, self._not_before = trouble, True, time.monotonic() + RETRY_S
 
     def _finish_look(self, task: asyncio.Task[None]) -> None:

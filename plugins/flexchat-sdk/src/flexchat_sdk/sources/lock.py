@@ -65,6 +65,7 @@ class ToolsLock:
         Raises:
             ToolsLockError: The file is damaged or cannot be read.
         """
+        # Taken before the file is read: a change made meanwhile is then noticed by the next call.
         signature = self._signature()
         if signature != self._last_signature:
             try:
