@@ -64,6 +64,10 @@ def _with_prompt_file(document: ConfigDocument) -> Iterator[tuple[KeyPath, dict[
     yield from ((path, table) for path, table in tables if isinstance(table, dict) and "prompt_file" in table)
 
 
+class _RefusalError(Exception):
+    """A file cannot be used, for the reason in the text."""
+
+
 class _Whole:
     """A configuration while its files are put together.
 
@@ -97,8 +101,14 @@ class _Whole:
                     self._files[moved] = document.source
         self._problems += document.problems
         for number, name in enumerate(self._names(document, level)):
-            included = self._included(document, ("include", number), name, level + 1)
-            if included is not None:
+            at = ("include", number)
+            try:
+                included = self._included(document, name, level + 1)
+            except _RefusalError as refusal:
+                self._problems.append(document.problem(at, str(refusal)))
+            except ConfigError as error:
+                self._problems += [attrs.evolve(each, text=each.text + _of(document, at)) for each in error.problems]
+            else:
                 self.add(included, level + 1)
 
     def result(self) -> ConfigDocument:
@@ -119,83 +129,72 @@ class _Whole:
         if isinstance(names, list):
             return names
         if level and names is not None:  # that of the configuration's own file is reported with core's other keys
-            self._problem(document, ("include",), f"expected a list of names of files, got {describe_type(names)}")
+            text = f"expected a list of names of files, got {describe_type(names)}"
+            self._problems.append(document.problem(("include",), text))
         return []
 
-    def _included(self, document: ConfigDocument, path: KeyPath, name: Any, level: int) -> ConfigDocument | None:
-        file = self._below(document, path, name)
-        if file is None:
-            return None
+    def _included(self, document: ConfigDocument, name: Any, level: int) -> ConfigDocument:
+        file = self._below(document, name)
         real = Path(os.path.realpath(file))
         if real in self._read:
-            text = f"{name} is included already, or includes this file: {self._read[real]}"
-            self._problem(document, path, text)
-            return None
+            raise _RefusalError(f"{name} is included already, or includes this file: {self._read[real]}")
         if level > MAX_LEVELS:
-            self._problem(document, path, f"files include files more than {MAX_LEVELS} deep")
-            return None
+            raise _RefusalError(f"files include files more than {MAX_LEVELS} deep")
         if len(self._read) >= MAX_FILES:
-            self._problem(document, path, f"a configuration has at most {MAX_FILES} files")
-            return None
+            raise _RefusalError(f"a configuration has at most {MAX_FILES} files")
         self._read[real], self._others[real] = str(file), b""
-        try:
-            self._others[real] = content = read_content(file)
-            return parse_document(content, file) if self._has_room(document, path, content) else None
-        except ConfigError as error:
-            self._problems += [attrs.evolve(each, text=each.text + _of(document, path)) for each in error.problems]
-            return None
+        self._others[real] = content = read_content(file)
+        self._use_room(content)
+        return parse_document(content, file)
 
-    def _has_room(self, document: ConfigDocument, path: KeyPath, content: bytes) -> bool:
-        """Return whether the files so far, with this one, are no larger than a single file may be."""
+    def _use_room(self, content: bytes) -> None:
+        """Refuse a file if all files so far are larger than a single one may be."""
         self._left -= len(content)
         if self._left < 0:
-            self._problem(document, path, f"all files together have more than {MAX_BYTES // 1024 // 1024} MiB")
-        return self._left >= 0
+            raise _RefusalError(f"all files together have more than {MAX_BYTES // 1024 // 1024} MiB")
 
     def _with_prompts(self, document: ConfigDocument) -> ConfigDocument:
         lines = dict(document.lines)
         for path, table in _with_prompt_file(document):
             at = (*path, "prompt_file")
-            if "prompt" in table:
-                self._problem(document, at, "'prompt' is written, too: keep one of them")
-                continue
-            file = self._below(document, at, table["prompt_file"])
-            if file is None:
-                continue
-            real = Path(os.path.realpath(file))
-            self._others.setdefault(real, b"")
             try:
-                self._others[real] = content = self._others[real] or read_file(file, most=MAX_PROMPT_BYTES)
-                if not self._has_room(document, at, content):
-                    continue
-                table["prompt"] = content.decode("utf-8-sig").strip()
-            except OSError as error:
-                self._problem(document, at, f"{file}: {error.strerror or error}{_similar(file, error)}")
-            except UnicodeDecodeError as error:
-                line = error.object.count(b"\n", 0, error.start) + 1
-                self._problem(document, at, f"{file}:{line}: the file is not UTF-8")
+                table["prompt"] = self._prompt(document, table)
+            except _RefusalError as refusal:
+                self._problems.append(document.problem(at, str(refusal)))
             else:
                 if at in lines:
                     lines[*path, "prompt"] = lines[at]
         return attrs.evolve(document, lines=lines)
 
-    def _below(self, document: ConfigDocument, path: KeyPath, name: Any) -> Path | None:
+    def _prompt(self, document: ConfigDocument, table: dict[str, Any]) -> str:
+        if "prompt" in table:
+            raise _RefusalError("'prompt' is written, too: keep one of them")
+        file = self._below(document, table["prompt_file"])
+        real = Path(os.path.realpath(file))
+        self._others.setdefault(real, b"")
+        try:
+            self._others[real] = content = self._others[real] or read_file(file, most=MAX_PROMPT_BYTES)
+            self._use_room(content)
+            return content.decode("utf-8-sig").strip()
+        except OSError as error:
+            raise _RefusalError(f"{file}: {error.strerror or error}{_similar(file, error)}") from None
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            raise _RefusalError(f"{file}:{line}: the file is not UTF-8") from None
+
+    def _below(self, document: ConfigDocument, name: Any) -> Path:
         """Return the file of that name, which is in the configuration's folder or below."""
         if not isinstance(name, str):
-            self._problem(document, path, f"expected the name of a file, got {describe_type(name)}")
-            return None
+            raise _RefusalError(f"expected the name of a file, got {describe_type(name)}")
         if not name.strip() or not name.isprintable() or len(name) > MAX_NAME_CHARS:
-            self._problem(document, path, "expected the name of a file")
-            return None
+            raise _RefusalError("expected the name of a file")
         file = Path(document.folder) / name
         if not {"*", "?"}.isdisjoint(name) and not path_exists(file):
-            self._problem(document, path, f"{name}: names are no patterns: write each file's")
-            return None
-        real = Path(os.path.realpath(file))
-        if os.path.isabs(name) or name.startswith("~") or not real.is_relative_to(self._root):
-            text = f"{name} is not below the configuration's folder, {self._root}: only files there are read"
-            self._problem(document, path, text)
-            return None
+            raise _RefusalError(f"{name}: names are no patterns: write each file's")
+        if os.path.isabs(name) or name.startswith("~") or not Path(os.path.realpath(file)).is_relative_to(self._root):
+            raise _RefusalError(
+                f"{name} is not below the configuration's folder, {self._root}: only files there are read"
+            )
         return file
 
     def _merge(
@@ -225,10 +224,7 @@ class _Whole:
             else:
                 other = self._files.get(at, self._document.source)
                 text = f"is written in {other}, too (line {self._lines.get(at)}): keep one of them"
-                self._problem(document, at, text)
-
-    def _problem(self, document: ConfigDocument, path: KeyPath, text: str) -> None:
-        self._problems.append(document.problem(path, text))
+                self._problems.append(document.problem(at, text))
 
 
 def _is_its_own(key: Any) -> bool:

@@ -99,6 +99,6 @@ from .turn import (
     TurnInfo as TurnInfo,
     TurnStatus as TurnStatus,
 )
-from .usage import (
+from .prices import (
     Usage as Usage,
 )

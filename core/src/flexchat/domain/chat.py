@@ -10,9 +10,8 @@ import attrs
 
 from .keys import key
 from .messages import STORED, AssistantMessage, Message, ToolCall
-from .prices import Cost, Price, unknown_cost
+from .prices import Cost, Price, Usage, unknown_cost
 from .tools import ToolCallRecord
-from .usage import Usage
 
 
 @attrs.frozen(kw_only=True)

@@ -10,12 +10,11 @@ import attrs
 
 from .chat import Round
 from .messages import AssistantMessage, Message, UserMessage
-from .prices import Cost
+from .prices import Cost, Usage
 from .retrieval import Citation
 from .text import storable
 from .tools import ToolCallRecord
 from .turn import PhaseRecord, TurnStatus, cost_of
-from .usage import Usage
 
 MAX_TITLE_CHARS = 80
 

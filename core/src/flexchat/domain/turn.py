@@ -11,11 +11,10 @@ from ..errors import TurnDataError
 from .chat import ChatResponse, Effort, Parsed, Reasoning, ResponseFormat, Round, ToolChoice
 from .codec import message_to_dict, restore_media, value_from_dict, value_to_dict
 from .messages import STORED, Message
-from .prices import Cost
+from .prices import Cost, Usage
 from .questions import OnQuestion
 from .retrieval import Citation, Profile
 from .tools import ToolCallRecord
-from .usage import Usage
 
 DEFAULT_TENANT = "default"
 """The default tenant."""

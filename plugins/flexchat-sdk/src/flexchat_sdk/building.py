@@ -26,7 +26,7 @@ from flexchat.domain.messages import (
     TextPart,
     ToolCall,
 )
-from flexchat.domain.usage import Usage
+from flexchat.domain.prices import Usage
 
 from .dialects.argument_names import with_own_names
 from .http.answer_shape import WireIds, known_count

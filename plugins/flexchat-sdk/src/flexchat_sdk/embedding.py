@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import attrs
 from flexchat.domain.chat import Embeddings
-from flexchat.domain.usage import Usage
+from flexchat.domain.prices import Usage
 from flexchat.errors import ProviderProtocolError
 
 from .http.deadline import TimeLeft
