@@ -13,17 +13,17 @@ _MAX_SEARCH = 1_000_000
 
 def json_equal(a: Any, b: Any) -> bool:
     """Return whether two values are the same JSON: 5 is 5.0, true is not 1, and key order does not matter."""
-    left = [(a, b)]
-    while left:
-        x, y = left.pop()
+    pending = [(a, b)]
+    while pending:
+        x, y = pending.pop()
         if isinstance(x, Mapping):
             if not isinstance(y, Mapping) or x.keys() != y.keys():
                 return False
-            left += [(inner, y[name]) for name, inner in x.items()]
+            pending += [(inner, y[name]) for name, inner in x.items()]
         elif isinstance(x, (list, tuple)):
             if not isinstance(y, (list, tuple)) or len(x) != len(y):
                 return False
-            left += zip(x, y, strict=True)
+            pending += zip(x, y, strict=True)
         elif isinstance(x, bool) or isinstance(y, bool):
             if x is not y:
                 return False
@@ -35,19 +35,19 @@ def json_equal(a: Any, b: Any) -> bool:
 def argument_problems(expected: ExpectedCall, params: Mapping[str, Any]) -> list[str]:
     """Compare a call's arguments with the expected ones; return the problems, one sentence each, without the tool."""
     problems = []
-    for name, wanted in expected.arguments.items():
+    for name, value in expected.arguments.items():
         if name not in params:
-            problems.append(f"{name} is missing, expected {shorten(wanted)}")
-        elif not json_equal(params[name], wanted):
-            problems.append(f"{name} is {shorten(params[name])}, expected {shorten(wanted)}")
+            problems.append(f"{name} is missing, expected {shorten(value)}")
+        elif not json_equal(params[name], value):
+            problems.append(f"{name} is {shorten(params[name])}, expected {shorten(value)}")
     for name, check in expected.check.items():
         if name in params:
             problems += _check_problems(name, params[name], check)
         elif not check.optional:
             problems.append(f"{name} is missing")
     if not expected.other_arguments:
-        named = {*expected.arguments, *expected.check}
-        problems += [f"{name} was given, and is not expected" for name in params if name not in named]
+        expected_names = {*expected.arguments, *expected.check}
+        problems += [f"{name} was given, and is not expected" for name in params if name not in expected_names]
     return problems
 
 
@@ -120,17 +120,17 @@ def value_problems(name: str, value: Any, schema: Mapping[str, Any]) -> list[str
         return [f"{name} holds {error}"]
 
 
-def assigned(expected: int, made: int, fits: Callable[[int, int], bool]) -> dict[int, int]:
+def assigned(expected: int, calls: int, fits: Callable[[int, int], bool]) -> dict[int, int]:
     """Return a largest assignment of expected to made calls, each used once, in any order."""
     # Assigning the first call that fits may leave none for another: {a: x or y, b: x} needs a to get y. So calls that
     # are assigned already are assigned anew if that is possible (augmenting paths).
     by_made: dict[int, int] = {}  # made to expected
 
-    def place(i: int, seen: set[int]) -> bool:
-        for j in range(made):
-            if j not in seen and fits(i, j):
-                seen.add(j)
-                if j not in by_made or place(by_made[j], seen):
+    def place(i: int, visited: set[int]) -> bool:
+        for j in range(calls):
+            if j not in visited and fits(i, j):
+                visited.add(j)
+                if j not in by_made or place(by_made[j], visited):
                     by_made[j] = i
                     return True
         return False
@@ -140,7 +140,7 @@ def assigned(expected: int, made: int, fits: Callable[[int, int], bool]) -> dict
     return {i: j for j, i in sorted(by_made.items(), key=lambda pair: pair[1])}
 
 
-def in_order(expected: int, made: int, fits: Callable[[int, int], bool]) -> dict[int, int]:
+def in_order(expected: int, calls: int, fits: Callable[[int, int], bool]) -> dict[int, int]:
     """Return an assignment that keeps the order of expected and made calls, as far as possible.
 
     Each takes the first fitting call after the previous one's: if all can be placed, this places all.
@@ -148,7 +148,7 @@ def in_order(expected: int, made: int, fits: Callable[[int, int], bool]) -> dict
     pairs: dict[int, int] = {}
     start = 0
     for i in range(expected):
-        j = next((j for j in range(start, made) if fits(i, j)), None)
+        j = next((j for j in range(start, calls) if fits(i, j)), None)
         if j is not None:
             pairs[i] = j
             start = j + 1

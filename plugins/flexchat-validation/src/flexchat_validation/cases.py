@@ -143,5 +143,5 @@ class ValidationTable:
 
 def table_of(config: Config) -> ValidationTable:
     """Return a configuration's table ``validation``, or the defaults if it has none."""
-    found: ValidationTable | None = config.tables.get("validation")
-    return found or ValidationTable()
+    table: ValidationTable | None = config.tables.get("validation")
+    return table or ValidationTable()

@@ -131,12 +131,12 @@ def _tools(case: Case, offered: Offered) -> Iterator[CaseIssue]:
         if not offered.has(name):
             text = f"the config has no tool '{name}'{did_you_mean(name, offered.parameters)}"
             yield CaseIssue(("tools", index), f"{text}; define a case's own tool in own_tools")
-    seen: set[str] = set()
+    names: set[str] = set()
     for index, tool in enumerate(case.own_tools):
         path: KeyPath = ("own_tools", index)
-        if tool.name in seen:
+        if tool.name in names:
             yield CaseIssue(path, f"another of the case's own tools is called '{tool.name}' already")
-        seen.add(tool.name)
+        names.add(tool.name)
         try:
             ToolDefinition(
                 name=tool.name,

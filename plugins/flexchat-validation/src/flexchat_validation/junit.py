@@ -19,12 +19,12 @@ def junit_xml(plan: Plan, attempts: Iterable[Attempt]) -> str:
 
     If an attempt was repeated, the last one counts.
     """
-    made = {(a.key.model_id, a.case, a.repetition): a for a in attempts}
+    latest = {(a.key.model_id, a.case, a.repetition): a for a in attempts}
     root = ElementTree.Element("testsuites", name="flexchat validate")
     for model_id in plan.models:
         suite = ElementTree.SubElement(root, "testsuite", name=_text(model_id))
         for task in (task for task in plan.tasks() if task.model_id == model_id):
-            attempt = made.get((model_id, task.case.name, task.repetition))
+            attempt = latest.get((model_id, task.case.name, task.repetition))
             name = task.case.name if plan.runs == 1 else f"{task.case.name} [{task.repetition + 1}]"
             case = ElementTree.SubElement(suite, "testcase", name=_text(name), classname=_text(model_id))
             _fill(case, attempt)
@@ -43,15 +43,15 @@ def _fill(case: ElementTree.Element, attempt: Attempt | None) -> None:
         return
     kind = "failure" if attempt.outcome == "failed" else "error"
     first = attempt.problems[0] if attempt.problems else attempt.outcome
-    found = ElementTree.SubElement(case, kind, message=_text(first))
-    found.text = _text("\n".join([*attempt.problems, *_calls(attempt), *_answer(attempt)]))
+    element = ElementTree.SubElement(case, kind, message=_text(first))
+    element.text = _text("\n".join([*attempt.problems, *_calls(attempt), *_answer(attempt)]))
 
 
 def _calls(attempt: Attempt) -> Iterable[str]:
     for call in attempt.calls:
         params: Mapping[str, object] = call.params
-        given = (f"{name}={json.dumps(value, ensure_ascii=False, default=str)}" for name, value in params.items())
-        yield f"called: {call.tool}({', '.join(given)})"
+        arguments = (f"{name}={json.dumps(value, ensure_ascii=False, default=str)}" for name, value in params.items())
+        yield f"called: {call.tool}({', '.join(arguments)})"
 
 
 def _answer(attempt: Attempt) -> Iterable[str]:

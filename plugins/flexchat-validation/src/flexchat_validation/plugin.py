@@ -61,9 +61,9 @@ def flexchat_register_checks() -> Iterable[ConfigCheck]:
 @hookimpl(optionalhook=True)
 def flexchat_web_operations(web: Web) -> Iterable[Operation]:
     """Offer runs, records, cases, the matrix and model tests over HTTP."""
-    from .web import operations
+    from .web import OPERATIONS
 
-    return operations(web)
+    return OPERATIONS
 
 
 @hookimpl(optionalhook=True)
@@ -84,7 +84,6 @@ def flexchat_web_pages(web: Web) -> Iterable[Page]:
 @hookimpl(optionalhook=True)
 def flexchat_web_model_facts(web: Web) -> Iterable[ModelFact]:
     """Register the validation record of each model as a fact."""
-    from .web.records import configured_models, records_of
-    from .web.shapes import STATUS
+    from .web.records import STATUS, configured_models, records_of
 
     yield web.ModelFact(name="validation", schema=STATUS, told=records_of, named=configured_models)

@@ -267,8 +267,8 @@ def _summary(
 
 def total_usage(usages: Iterable[Usage | None]) -> Usage | None:
     """Add up tokens; None if no usage is known."""
-    known = [usage for usage in usages if usage is not None]
-    return sum(known[1:], start=known[0]) if known else None
+    reported = [usage for usage in usages if usage is not None]
+    return sum(reported[1:], start=reported[0]) if reported else None
 
 
 def stale_attempt(attempt: Attempt, now: ModelKey, cases: Mapping[str, str] | None) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from .api import (
     turns,
 )
 from .api.errors import convert_errors
-from .api.models import ModelLists
+from .api.models import ModelLists, with_facts
 from .config import configuration, connections
 from .operations import ModelFact, Operation, Page
 from .serving import Serving
@@ -45,7 +45,7 @@ def collect_operations(serving: Serving) -> Iterator[Operation]:
     facts = tuple(fact for _, fact in _offers(serving, "flexchat_web_model_facts", ModelFact))
     ModelLists.of(serving).facts = facts
     first = [operation for module in _CHATS for operation in module.operation.declared]
-    first += models.operations(facts)
+    first += [with_facts(operation, facts) for operation in models.operation.declared]
     last = [operation for module in _SERVER for operation in module.operation.declared]
     config = [operation for module in _CONFIG for operation in module.operation.declared]
     owners = {(operation.method, operation.path): "FlexChat's own" for operation in (*first, *last, *config)}

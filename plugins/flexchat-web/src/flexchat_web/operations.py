@@ -168,29 +168,24 @@ class Operation:
 class Operations:
     """The operations of a module. It decorates their handlers, whose names and docstrings are those of the operations.
 
+    Args:
+        tag, problems: Those of operations that declare no others.
+
     Attributes:
         declared: The operations, in the order of their handlers.
     """
 
-    def __init__(self, tag: Tag) -> None:
-        self._tag = tag
+    def __init__(self, tag: Tag, *, problems: tuple[int, ...] = ()) -> None:
+        self._common: dict[str, Any] = {"tag": tag, "problems": problems}
         self.declared: list[Operation] = []
 
-    def __call__(
-        self, method: str, path: str, *, name: str = "", tag: Tag | None = None, **fields: Any
-    ) -> Callable[[Handler], Handler]:
-        """Declare an operation; *fields* are those of Operation."""
+    def __call__(self, method: str, path: str, *, name: str = "", **fields: Any) -> Callable[[Handler], Handler]:
+        """Declare an operation; *fields* are those of Operation, instead of those all have in common."""
 
         def declare(handle: Handler) -> Handler:
-            common: dict[str, Any] = {
-                "method": method,
-                "path": path,
-                "tag": tag or self._tag,
-                "handle": handle,
-                **fields,
-            }
+            fields.update(method=method, path=path, handle=handle, name=name or handle.__name__)
             summary = (handle.__doc__ or "").partition("\n")[0]
-            self.declared.append(Operation(name=name or handle.__name__, summary=summary, **common))
+            self.declared.append(Operation(summary=summary, **{**self._common, **fields}))
             return handle
 
         return declare
@@ -316,7 +311,7 @@ class Web(Protocol):
     ) -> AsyncGenerator[_Event, None]:
         """Convert a turn to server-sent events; ``last`` makes the last one."""
 
-    def chosen_model(self, chat: FlexChat, named: str) -> tuple[str, str]:
+    def chosen_model(self, chat: FlexChat, model_id: str) -> tuple[str, str]:
         """Split "LLM/MODEL" into the service and its model.
 
         Raises:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from .apart import Apart
-from .api.errors import TURN_PROBLEMS
 from .api.events import events_of
 from .api.models import chosen_model, listed_models, named_models
-from .api.shapes import TOOL_CALL
 from .config.permitted import refused
 from .operations import Event, Json, ModelFact, Operation, Page, Stream, Text, Written
 from .problems import ApiError
 from .sending import encoded
+from .shapes import TOOL_CALL, TURN_PROBLEMS
 
 __all__ = [
     "TOOL_CALL",

@@ -78,7 +78,7 @@ class Streams:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[asyncio.Future[None]]:
-        """Count one more; the lent future is done once the stream has to end."""
+        """Count one more; the future is done once the stream has to end."""
         stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._told.add(stopped)
         try:

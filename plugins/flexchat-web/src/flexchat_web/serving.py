@@ -76,7 +76,7 @@ class Settings:
 
 
 @attrs.define(eq=False)
-class _Lent:
+class _Loan:
     """A chat, and how many users it has."""
 
     chat: FlexChat
@@ -147,7 +147,7 @@ class Serving:
         self.reloaded_at = ""
         self.config_problems: tuple[Problem, ...] = ()
         self._lock = asyncio.Lock()
-        self._lent: set[_Lent] = set()
+        self._loans: set[_Loan] = set()
         self._kept: dict[type, Any] = {}
         self.written: Mapping[str, Any] = read.written.data
         self._seen: _Seen | None = _UNKNOWN, read.digest
@@ -155,14 +155,14 @@ class Serving:
 
     @contextlib.asynccontextmanager
     async def chat(self) -> AsyncIterator[FlexChat]:
-        """Lend the current chat, which stays open while lent."""
-        lent = self._current
-        lent.holders += 1
+        """Lend the current chat, which stays open meanwhile."""
+        loan = self._current
+        loan.holders += 1
         try:
-            yield lent.chat
+            yield loan.chat
         finally:
-            lent.holders -= 1
-            await self._close_if_done(lent)
+            loan.holders -= 1
+            await self._close_if_done(loan)
 
     @property
     def folder(self) -> Path:
@@ -279,14 +279,14 @@ class Serving:
                 log.warning("the changed configuration is in use")
 
     async def aclose(self) -> None:
-        """Close everything, even what is still lent."""
+        """Close everything, even chats in use."""
         while self._kept:
             instance = self._kept.popitem()[1]
             if hasattr(instance, "aclose"):
                 await instance.aclose()
-        for lent in list(self._lent):
-            self._lent.discard(lent)
-            await lent.chat.aclose()
+        for loan in list(self._loans):
+            self._loans.discard(loan)
+            await loan.chat.aclose()
 
     def _read(
         self, source: Path | ReadConfig | ConfigDocument | Mapping[str, Any]
@@ -296,13 +296,13 @@ class Serving:
         plugins = as_configured(self._installed, read)
         return read, plugins, FlexChat.from_config(read, plugins=plugins)
 
-    def _put_in_force(self, chat: FlexChat) -> _Lent:
-        lent = _Lent(chat)
-        self._lent.add(lent)
+    def _put_in_force(self, chat: FlexChat) -> _Loan:
+        loan = _Loan(chat)
+        self._loans.add(loan)
         self.generation += 1
         self.reloaded_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         self.config_problems = ()
-        return lent
+        return loan
 
     async def _exchange(self, chat: FlexChat, plugins: PluginHost) -> None:
         self.plugins = plugins
@@ -311,10 +311,10 @@ class Serving:
         old.replaced = True
         await self._close_if_done(old)
 
-    async def _close_if_done(self, lent: _Lent) -> None:
-        if lent.replaced and not lent.holders and lent in self._lent:
-            self._lent.discard(lent)
-            await lent.chat.aclose()
+    async def _close_if_done(self, loan: _Loan) -> None:
+        if loan.replaced and not loan.holders and loan in self._loans:
+            self._loans.discard(loan)
+            await loan.chat.aclose()
 
     def _facts(self) -> tuple[tuple[int, ...], ...] | None:
         """Return the file status of the configuration's files; None if there is none, or one has disappeared."""

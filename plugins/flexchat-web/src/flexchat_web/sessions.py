@@ -21,11 +21,11 @@ COOKIE = "flexchat_session"
 
 def tenant_of(token_sent: str, tokens: Mapping[str, str]) -> str | None:
     """Return a token's tenant; None if it has none."""
-    found = None
+    match = None
     for token, tenant in tokens.items():  # all of them, so that the time reveals nothing
         if hmac.compare_digest(token.encode(), token_sent.encode("utf-8", "replace")):
-            found = tenant
-    return found
+            match = tenant
+    return match
 
 
 def bearer_of(headers: Mapping[str, str]) -> str:

@@ -226,8 +226,8 @@ async def _planned(
         earlier = await _unfinished(store, options.resume, config)
         settings = earlier.settings
         table = attrs.evolve(table, run_tools=table.run_tools or bool(settings.get("run_tools")))
-        known = _cases(chat, file, settings.get("files") or ()).cases
-        return await ValidationRun.resume(chat, earlier.id, known, store, table=table), len(known)
+        all_cases = _cases(chat, file, settings.get("files") or ()).cases
+        return await ValidationRun.resume(chat, earlier.id, all_cases, store, table=table), len(all_cases)
     files, names = _files_and_names(options.cases)
     cases = _cases(chat, file, files)
     plan = Plan(

@@ -165,11 +165,11 @@ def _path(context: CommandContext, store: str | None) -> Path | None:
 
     if store is not None:
         return store_path(store, ValidationTable(), None)
-    known = context.read_config()
+    read = context.read_config()
     table: ValidationTable | None = None
-    if known is not None and "validation" in known.document.data:
-        config = read_config(known)
+    if read is not None and "validation" in read.document.data:
+        config = read_config(read)
         table = config.settings(("validation",), (), ValidationTable)
         if table is None:
             raise ConfigError([problem for problem in config.problems if problem.path.startswith("validation")])
-    return store_path(None, table or ValidationTable(), known.path if known else None)
+    return store_path(None, table or ValidationTable(), read.path if read else None)

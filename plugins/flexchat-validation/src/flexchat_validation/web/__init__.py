@@ -1,21 +1,11 @@
 """Validation in flexchat-web: operations of the HTTP API, and the record of each model in the list of models.
 
-flexchat-web is imported for its types only: what is needed from it comes with the hook and with every call, as ``web``.
+Only the hooks of flexchat-web import this folder, so that the plugin loads without it.
 """
 
-from __future__ import annotations
+from .runs import operation as _runs
+from .tool_test import operation as _tool_test
+from .validation import operation as _validation
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-from . import runs, tool_test, validation
-
-if TYPE_CHECKING:
-    from flexchat_web.typing import Operation, Web
-
-
-def operations(web: Web) -> Iterable[Operation]:
-    """Return the operations, in the order of the documents."""
-    yield from tool_test.operations(web)
-    for module in (validation, runs):
-        yield from module.operation.create(web)
+OPERATIONS = (*_tool_test.declared, *_validation.declared, *_runs.declared)
+"""In the order of the documents."""

@@ -6,19 +6,16 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 import attrs
 from flexchat import FlexChat
 from flexchat.host import error_name
+from flexchat_web.typing import ApiError, Call, Serving
 
 from ..attempts import Attempt
 from ..running import ValidationRun
 from ..store import Run, ValidationStore
 from .records import Records
-
-if TYPE_CHECKING:
-    from flexchat_web.typing import Call, Serving, Web
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +47,8 @@ class Live:
 class Runs:
     """The runs of a server. When it ends they are interrupted, and can be resumed."""
 
-    def __init__(self, serving: Serving, web: Web, records: Records) -> None:
-        self._serving, self._web, self._records = serving, web, records
+    def __init__(self, serving: Serving, records: Records) -> None:
+        self._serving, self._records = serving, records
         self._live: dict[str, Live] = {}
         self._beginning: set[Live] = set()
 
@@ -59,7 +56,7 @@ class Runs:
     def of(cls, call: Call) -> Runs:
         """Return the instance of a call's server."""
         records = Records.of(call)  # made first, and so closed last: runs write to its stores as they end
-        return call.serving.shared(cls, lambda: cls(call.serving, call.web, records))
+        return call.serving.shared(cls, lambda: cls(call.serving, records))
 
     async def begin(self, models: tuple[str, ...], make: Begin, tenant: str) -> Run:
         """Start or continue a tenant's run in the background; return its record.
@@ -73,7 +70,7 @@ class Runs:
                 run = other.run.run if other.run is not None else None
                 under_way = f" ({run.id})" if run is not None and run.tenant == tenant else ""
                 text = f"a run{under_way} is trying {', '.join(sorted(shared))} already; wait for it, or cancel it"
-                raise self._web.ApiError(409, text, kind="run-under-way")
+                raise ApiError(409, text, kind="run-under-way")
         self._beginning.add(live)
         begun: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
         begun.add_done_callback(lambda it: it.cancelled() or it.exception())  # the client may have left

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from flexchat import ConfigError, FlexChat, Problem
 from flexchat.store import located
+from flexchat_web.shapes import schema_of
+from flexchat_web.typing import Call, Serving, Web, Written
 
 from ..cases import table_of
 from ..fingerprint import Keys, case_hashes
@@ -20,10 +22,11 @@ from ..summary import ValidationRecord
 from ..tracker import ModelValidationTracker
 
 if TYPE_CHECKING:
-    from flexchat_web.typing import Call, Serving, Web, Written
-
     from ..cases import Case
     from ..reading import Cases
+
+STATUS = schema_of(ValidationRecord, "test_history", "reason")
+"""The record of a model in a list, without its history."""
 
 QUICK = 300
 """Maximum number of attempts that are summarised in this process."""

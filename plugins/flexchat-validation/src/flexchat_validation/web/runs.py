@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from flexchat import ConfigError, FlexChat
+from flexchat_web.shapes import COUNT, TEXT, TEXTS, Schema, body_schema, listed, record, schema_of
+from flexchat_web.typing import Call, Event, Operations, Reply
 
 from ..attempts import Attempt, attempt_to_dict
 from ..cases import table_of
@@ -18,10 +20,6 @@ from ..running import Plan, ValidationRun
 from ..store import Run, Tally, ValidationStore, run_to_dict
 from .background import Live, Runs
 from .records import Records, readable, select
-from .shapes import COUNT, TEXT, TEXTS, Operations, Schema, body_schema, listed, record, schema_of
-
-if TYPE_CHECKING:
-    from flexchat_web.typing import Call, Event, Reply
 
 MAX_ATTEMPTS = 100_000
 """Maximum number of attempts of a run."""
@@ -41,7 +39,7 @@ ATTEMPT = schema_of(
     Attempt, "key", "run", "case_hash", "usage", "cost", "details", "tests", "successes", plus={"model_id": TEXT}
 )
 
-operation = Operations()
+operation = Operations("validation", problems=(503,))
 
 
 @operation(

@@ -6,18 +6,29 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from flexchat import ChatRequestError, FlexChat, FlexChatError, Turn
 from flexchat.host import ResponseRule, RuleTools, document_of
+from flexchat_web import shapes
+from flexchat_web.shapes import (
+    COUNT,
+    NULLABLE_TEXT,
+    SWITCH,
+    TEXT,
+    TEXTS,
+    TOOL_CALL,
+    TURN_PROBLEMS,
+    WORDS,
+    body_schema,
+    listed,
+    record,
+)
+from flexchat_web.typing import Call, Event, Operations, Reply
 
 from ..attempting import is_the_models, may_run, tools_to_run
-from .records import Records
-from .shapes import COUNT, NULLABLE_TEXT, NUMBER, STATUS, SWITCH, TABLE, TEXT, TEXTS, WORDS, body_schema, listed, record
-
-if TYPE_CHECKING:
-    from flexchat_web.typing import Call, Event, Operation, Reply, Web
+from .records import STATUS, Records
 
 MISSING = "Missing query or model"
 PROMPT = "You are a helpful assistant with access to tools. Use them when appropriate."
@@ -42,7 +53,63 @@ class ToolTest:
     standing_in: tuple[str, ...] = ()
 
 
-async def _test(call: Call) -> Reply:
+def _missing(body: Any) -> str | None:
+    fields = body if isinstance(body, dict) else {}
+    values = [fields.get(name) for name in ("query", "model")]
+    return None if all(isinstance(value, str) and value.strip() for value in values) else MISSING
+
+
+_SERVICE = {
+    "type": "object",
+    "description": "The request's own service, as in a configuration; needs permission to edit.",
+    "properties": {name: {"type": "string", "minLength": 1} for name in ("provider", "type")},
+    "anyOf": [{"required": ["provider"]}, {"required": ["type"]}],
+}
+
+_BODY = {
+    **body_schema(
+        {"query": WORDS, "model": WORDS},
+        llm={**TEXT, "description": "The service; by default it precedes the model: LLM/MODEL."},
+        provider_config=_SERVICE,
+        registry={**listed(shapes.TABLE), "description": "Tools instead of the configuration's."},
+        record={**SWITCH, "description": "false: no tool call is expected, so nothing is judged or recorded."},
+        run_tools={
+            **SWITCH,
+            "default": False,
+            "description": "Run tools that change something; otherwise they only answer with success.",
+        },
+        stream=SWITCH,
+    ),
+    "not": {"required": ["llm", "provider_config"]},
+    "dependentRequired": {"registry": ["provider_config"]},
+    "examples": [{"query": "What is 2 + 2?", "model": "robot/r1", "record": False}],
+}
+_OUTCOME = {
+    **dict.fromkeys(("content", "model", "service"), TEXT),
+    "not_run": {**TEXTS, "description": "Called tools that only answered with success."},
+    "max_iterations_reached": SWITCH,
+    "iterations": COUNT,
+    "succeeded": shapes.NULLABLE_SWITCH,
+    "elapsed_ms": shapes.NUMBER,
+    "usage": shapes.NULLABLE_TABLE,
+    "finish_reason": NULLABLE_TEXT,
+    "validation": STATUS,
+}
+
+operation = Operations("tools")
+
+
+@operation(
+    "POST",
+    "/api/tools/test",
+    body=_BODY,
+    refusal=_missing,
+    answers={200: record({**_OUTCOME, "tool_calls": listed(TOOL_CALL)})},
+    problems=TURN_PROBLEMS,
+    streams=True,
+)
+async def test_model(call: Call) -> Reply:
+    """Put a question to a model with all tools, and record whether it called one."""
     if call.body.get("stream", call.wants_stream):
         return call.web.Stream(_events(call))
     async with _tool_test(call) as test:
@@ -184,67 +251,3 @@ async def _recorded(call: Call, test: ToolTest, *, succeeded: bool, details: Any
     else:
         result = await asyncio.to_thread(tracker.record_failure, test.model_id, error)
     return result.status()
-
-
-def _missing(body: Any) -> str | None:
-    fields = body if isinstance(body, dict) else {}
-    values = [fields.get(name) for name in ("query", "model")]
-    return None if all(isinstance(value, str) and value.strip() for value in values) else MISSING
-
-
-_SERVICE = {
-    "type": "object",
-    "description": "The request's own service, as in a configuration; needs permission to edit.",
-    "properties": {name: {"type": "string", "minLength": 1} for name in ("provider", "type")},
-    "anyOf": [{"required": ["provider"]}, {"required": ["type"]}],
-}
-
-
-_BODY = {
-    **body_schema(
-        {"query": WORDS, "model": WORDS},
-        llm={**TEXT, "description": "The service; by default it precedes the model: LLM/MODEL."},
-        provider_config=_SERVICE,
-        registry={**listed(TABLE), "description": "Tools instead of the configuration's."},
-        record={**SWITCH, "description": "false: no tool call is expected, so nothing is judged or recorded."},
-        run_tools={
-            **SWITCH,
-            "default": False,
-            "description": "Run tools that change something; otherwise they only answer with success.",
-        },
-        stream=SWITCH,
-    ),
-    "not": {"required": ["llm", "provider_config"]},
-    "dependentRequired": {"registry": ["provider_config"]},
-    "examples": [{"query": "What is 2 + 2?", "model": "robot/r1", "record": False}],
-}
-_OUTCOME = {
-    **dict.fromkeys(("content", "model", "service"), TEXT),
-    "not_run": {**TEXTS, "description": "Called tools that only answered with success."},
-    "max_iterations_reached": SWITCH,
-    "iterations": COUNT,
-    "succeeded": {"type": ["boolean", "null"]},
-    "elapsed_ms": NUMBER,
-    "usage": {"type": ["object", "null"]},
-    "finish_reason": NULLABLE_TEXT,
-    "validation": STATUS,
-}
-
-
-def operations(web: Web) -> tuple[Operation, ...]:
-    """Create the operations of the HTTP API."""
-    return (
-        web.Operation(
-            method="POST",
-            path="/api/tools/test",
-            name="test_model",
-            summary="Put a question to a model with all tools, and record whether it called one.",
-            tag="tools",
-            handle=_test,
-            body=_BODY,
-            refusal=_missing,
-            answers={200: record({**_OUTCOME, "tool_calls": listed(web.TOOL_CALL)})},
-            problems=web.TURN_PROBLEMS,
-            streams=True,
-        ),
-    )

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from flexchat import FlexChat, FlexChatError
+from flexchat_web.shapes import COUNT, SWITCH, TABLE, TEXT, TEXTS, WORDS, body_schema, listed, record, schema_of
+from flexchat_web.typing import Call, Operations, Reply, Unread
 
 from ..attempting import split_model
 from ..attempts import attempt_to_dict
@@ -18,13 +20,10 @@ from ..cases import table_of
 from ..store import Rows, ValidationStore, rows_of
 from ..summary import Cell, matrix, stale_attempt, summarise
 from ..tracker import ModelValidationTracker
-from .records import Records, Results, problems_as_data, readable
+from .records import STATUS, Records, Results, problems_as_data, readable
 from .runs import ATTEMPT
-from .shapes import COUNT, STATUS, SWITCH, TABLE, TEXT, TEXTS, WORDS, Operations, body_schema, listed, record, schema_of
 
 if TYPE_CHECKING:
-    from flexchat_web.typing import Call, Reply, Unread
-
     from ..cases import Case
     from ..reading import Cases
 
@@ -62,7 +61,7 @@ _ASPECT = record(
     {**dict.fromkeys(("model_id", "aspect", "verdict"), TEXT), **dict.fromkeys(("successes", "tests"), COUNT)}
 )
 
-operation = Operations()
+operation = Operations("validation", problems=(503,))
 
 
 @operation(
@@ -76,9 +75,9 @@ async def list_validations(call: Call) -> Reply:
 
 def _part_of_validations(results: Results, start: int, limit: int) -> Any:
     records = results.tracker().get_all_validations()
-    shown = [record.to_dict() for record in records[start : start + limit]]
+    page = [record.to_dict() for record in records[start : start + limit]]
     following = start + limit if start + limit < len(records) else None
-    return {"validations": shown, "total": len(records), "next": following}
+    return {"validations": page, "total": len(records), "next": following}
 
 
 @operation(

@@ -9,10 +9,7 @@ from flexchat import CollectionChoice, OnQuestion, Turn, read_history
 
 from ..operations import Call, Operations, Reply, Stream, Written
 from ..pace import LongAnswers, encoded_in_pieces, paced, turn_reply
-from .errors import TURN_PROBLEMS
-from .events import turn_data
-from .questions import Questions
-from .shapes import (
+from ..shapes import (
     COLLECTIONS,
     CONVERSATION_ID,
     COUNT,
@@ -25,12 +22,15 @@ from .shapes import (
     TEXT,
     TEXTS,
     TURN,
+    TURN_PROBLEMS,
     VARIABLES,
     WORDS,
     body_schema,
     listed,
     record,
 )
+from .events import turn_data
+from .questions import Questions
 from .turns import INTERRUPTED, Turns, begun, replayed
 
 if TYPE_CHECKING:

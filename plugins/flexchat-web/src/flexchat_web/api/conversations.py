@@ -15,7 +15,7 @@ from flexchat.store import turn_to_dict
 
 from ..operations import Call, Json, Operations, Reply, Text
 from ..problems import ApiError
-from .shapes import (
+from ..shapes import (
     CONVERSATION_ID,
     COST,
     COUNT,

@@ -1,4 +1,4 @@
-"""Effects: what tools have changed, and a person's word about one that is unknown. Each tenant's own."""
+"""Effects: what tools have changed, and how a person settles one that is unknown. Each tenant's own."""
 
 from __future__ import annotations
 
@@ -9,19 +9,14 @@ import attrs
 from flexchat import Effect
 
 from ..operations import Call, Json, Operations, Reply
-from .shapes import COUNT, NULLABLE_TEXT, TEXT, body_schema, listed, listing, record
+from ..shapes import TEXT, Schema, body_schema, listed, listing, record, schema_of
 
-_STATES = ["claimed", "done", "failed", "unknown"]
-
-_EFFECT = {
-    **dict.fromkeys(("key", "tool", "digest", "tenant", "turn", "place", "owner", "settled_by", "note"), TEXT),
-    **dict.fromkeys(("claimed_at", "ended_at"), TEXT),
-    "state": {"enum": _STATES},
-    "arguments": {"type": "string", "description": "JSON, with secrets masked; cut if it is long."},
-    "conversation": NULLABLE_TEXT,
-    "fence": COUNT,
-}
-_WITH_RESULT = record({**_EFFECT, "result": {"description": "What the tool returned, with secrets masked, or null."}})
+# The result may be long; the handle of a job permits reading or cancelling it at some services.
+_HIDDEN = ("result", "handle")
+_ARGUMENTS: Schema = {"type": "string", "description": "JSON, with secrets masked; cut if it is long."}
+_RESULT: Schema = {"description": "What the tool returned, with secrets masked, or null."}
+_EFFECT = schema_of(Effect, *_HIDDEN, plus={"arguments": _ARGUMENTS})
+_WITH_RESULT = schema_of(Effect, *_HIDDEN, plus={"arguments": _ARGUMENTS, "result": _RESULT})
 
 
 operation = Operations("effects")
@@ -30,8 +25,8 @@ operation = Operations("effects")
 @operation(
     "GET",
     "/api/effects",
-    query=listing(_STATES),
-    answers={200: record({"effects": listed(record(_EFFECT))})},
+    query=listing(_EFFECT["properties"]["state"]["enum"]),
+    answers={200: record({"effects": listed(_EFFECT)})},
     problems=(404, 503),
 )
 async def list_effects(call: Call) -> Reply:
@@ -66,7 +61,7 @@ async def show_effect(call: Call) -> Reply:
     problems=(404, 409, 503),
 )
 async def settle_effect(call: Call) -> Reply:
-    """Say how an unknown effect ended: done if it happened, failed if it did not."""
+    """Settle an unknown effect: done if it happened, failed if it did not."""
     by = call.tenant if call.serving.settings.tokens else "web"
     async with call.serving.chat() as chat:
         effect = await chat.settle_effect(
@@ -76,10 +71,7 @@ async def settle_effect(call: Call) -> Reply:
 
 
 def _facts(effect: Effect) -> dict[str, Any]:
-    facts = attrs.asdict(effect)
-    del facts["result"]  # may be long
-    del facts["handle"]  # at some services, it permits reading or cancelling the job
-    return facts
+    return {name: value for name, value in attrs.asdict(effect).items() if name not in _HIDDEN}
 
 
 def _whole(effect: Effect) -> dict[str, Any]:

@@ -131,9 +131,6 @@ OPENAI_STATUSES: tuple[tuple[type[FlexChatError], int, str], ...] = (
 )
 """Status and code where OpenAI's API has its own. Source: platform.openai.com/docs/guides/error-codes."""
 
-TURN_PROBLEMS = (403, 404, 409, 413, 422, 429, 502, 503, 504)
-"""What a turn may fail with, in addition to what every request may."""
-
 
 def problem_of(error: FlexChatError, mask: Callable[[str], str], *, openai: bool = False) -> ApiError:
     """Return an error as shown to the client, with secrets masked."""

@@ -43,14 +43,14 @@ MAX_IMAGE_BYTES = 2 * 1024 * 1024
 
 def with_images(result: ToolResult) -> dict[str, Any]:
     """Return the result's envelope, in which each image that is shown has its ``data``, in Base64."""
-    told = result.to_dict()
+    envelope = result.to_dict()
     bytes_left = MAX_IMAGE_BYTES
-    for entry, part in zip(told.get("media", ()), result.media, strict=True):
+    for entry, part in zip(envelope.get("media", ()), result.media, strict=True):
         data = part.data or b""
         if part.mime_type in SHOWN and len(data) <= bytes_left:
             bytes_left -= len(data)
             entry["data"] = base64.b64encode(data).decode()
-    return told
+    return envelope
 
 
 async def events_of(

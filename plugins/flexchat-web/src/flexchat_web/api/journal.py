@@ -5,23 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-from flexchat import ChatRequestError, Cost, JournalEntry
+from flexchat import ChatRequestError, Cost, JournaledTurn, JournalEntry
 from flexchat_cli import cost_of_steps, rounds_of
 
 from ..operations import Call, Json, Operations, Reply
 from ..problems import ApiError
+from ..shapes import COST, NULLABLE_TABLE, Schema, listed, listing, record, schema_of
 from .conversations import without_provider_data
-from .shapes import COST, COUNT, NULLABLE_TABLE, TABLE, TEXT, listed, listing, record
 
-_STATES = ["running", "done", "failed", "cancelled", "interrupted"]
-
-_TURN = {
-    **dict.fromkeys(("id", "tenant", "conversation", "owner", "began_at", "ended_at", "error"), TEXT),
-    "state": {"enum": _STATES},
-    "message": {"type": "string", "description": "The beginning of the user's message."},
-    "fence": COUNT,
-}
-_STEP = record({"number": COUNT, "kind": TEXT, "data": TABLE, "at": TEXT, "cost": {**COST, **NULLABLE_TABLE}})
+_MESSAGE: Schema = {"type": "string", "description": "The beginning of the user's message."}
+_STEP = schema_of(JournalEntry, plus={"cost": {**COST, **NULLABLE_TABLE}})
+_TURN = schema_of(JournaledTurn, "key", plus={"message": _MESSAGE})
+_WITH_STEPS = schema_of(JournaledTurn, "key", plus={"message": _MESSAGE, "cost": COST, "steps": listed(_STEP)})
 
 
 operation = Operations("turns")
@@ -30,8 +25,8 @@ operation = Operations("turns")
 @operation(
     "GET",
     "/api/turns",
-    query=listing(_STATES),
-    answers={200: record({"turns": listed(record(_TURN))})},
+    query=listing(_TURN["properties"]["state"]["enum"]),
+    answers={200: record({"turns": listed(_TURN)})},
     problems=(404, 503),
 )
 async def list_turns(call: Call) -> Reply:
@@ -51,12 +46,7 @@ async def list_turns(call: Call) -> Reply:
     return Json({"turns": [attrs.asdict(turn) for turn in turns]})
 
 
-@operation(
-    "GET",
-    "/api/turns/{id}",
-    answers={200: record({**_TURN, "cost": COST, "steps": listed(_STEP)})},
-    problems=(404, 503),
-)
+@operation("GET", "/api/turns/{id}", answers={200: _WITH_STEPS}, problems=(404, 503))
 async def show_turn(call: Call) -> Reply:
     """Return a turn with its steps: what was asked, answered and run; the beginning of its id is enough."""
     async with call.serving.chat() as chat:

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import attrs
 from flexchat import FlexChat, ModelInfo, ProviderError
 from flexchat.host import UnknownNameError, did_you_mean
 
-from ..operations import Call, Json, Lists, ModelFact, Operation, Reply
+from ..operations import Call, Json, Lists, ModelFact, Operation, Operations, Reply
 from ..serving import Serving
-from .shapes import NULLABLE_TEXT, SWITCH, TEXT, TEXTS, listed, record
+from ..shapes import NULLABLE_TEXT, SWITCH, TEXT, TEXTS, Schema, listed, record
 
 LIST_S = 5.0
 """Seconds an LLM has to list its models."""
@@ -53,7 +54,7 @@ async def listed_models(serving: Serving, chat: FlexChat, *, refresh: bool = Fal
     return await ModelLists.of(serving).list(chat, refresh=refresh)
 
 
-def chosen_model(chat: FlexChat, named: str) -> tuple[str, str]:
+def chosen_model(chat: FlexChat, model_id: str) -> tuple[str, str]:
     """Return service and model of "LLM/MODEL" or "LLM:MODEL", split at the first sign after a service (C14).
 
     A model without a service belongs to the only one there is.
@@ -63,16 +64,16 @@ def chosen_model(chat: FlexChat, named: str) -> tuple[str, str]:
     """
     services = chat.llms
     for service in sorted(services, key=len, reverse=True):
-        rest = named.removeprefix(service)
-        if rest != named and rest[:1] in ("/", ":") and rest[1:]:
+        rest = model_id.removeprefix(service)
+        if rest != model_id and rest[:1] in ("/", ":") and rest[1:]:
             return service, rest[1:]
-    if named in services and services[named].default_model:
-        return named, services.resolve(named)[1]
-    if len(services) == 1 and named:
-        return next(iter(services)), named
-    start = named.replace(":", "/").partition("/")[0]
+    if model_id in services and services[model_id].default_model:
+        return model_id, services.resolve(model_id)[1]
+    if len(services) == 1 and model_id:
+        return next(iter(services)), model_id
+    start = model_id.replace(":", "/").partition("/")[0]
     raise UnknownNameError(
-        f"the model '{named[:200]}' names no LLM of the configuration{did_you_mean(start, services)}; write "
+        f"the model '{model_id[:200]}' names no LLM of the configuration{did_you_mean(start, services)}; write "
         f"LLM/MODEL (services: {', '.join(services) or 'none'})"
     )
 
@@ -97,10 +98,33 @@ def named_models(serving: Serving, chat: FlexChat) -> dict[str, tuple[str, str]]
     return models
 
 
-async def _list(call: Call) -> Reply:
+def _list_schema(facts: Sequence[ModelFact]) -> Schema:
+    fields = {
+        **dict.fromkeys(("id", "name", "llm", "model"), TEXT),
+        "capabilities": TEXTS,
+        "context_length": {"type": ["integer", "null"]},
+        "digest": NULLABLE_TEXT,
+        "default": SWITCH,
+    }
+    models = listed(record({**fields, **{fact.name: fact.schema for fact in facts}}))
+    return record({"models": models, "errors": listed(record({"llm": TEXT, "error": TEXT}))})
+
+
+operation = Operations("tools")
+
+
+@operation(
+    "GET",
+    "/api/models/list",
+    query={"refresh": {"type": "boolean", "default": False}},
+    answers={200: _list_schema(())},
+    problems=(503,),
+)
+async def list_models(call: Call) -> Reply:
+    """List the models of all LLMs and those named in the configuration; cached for up to a minute."""
     async with call.serving.chat() as chat:
         lists = await listed_models(call.serving, chat, refresh=call.query["refresh"])
-        named = named_models(call.serving, chat)
+        by_config = named_models(call.serving, chat)
         offered: dict[str, tuple[str, ModelInfo]] = {
             f"{llm}/{model.id}": (llm, model)
             for llm, models in lists.items()
@@ -108,11 +132,11 @@ async def _list(call: Call) -> Reply:
             for model in models
         }
         # One that a rule names may be tried even if its LLM lists none.
-        for model_id, (llm, model) in named.items():
+        for model_id, (llm, model) in by_config.items():
             offered.setdefault(model_id, (llm, ModelInfo(id=model)))
         facts = {fact.name: await fact.told(call, chat, [*offered]) for fact in ModelLists.of(call.serving).facts}
         entries = [
-            _entry(model_id, llm, model, default=model_id in named)
+            _entry(model_id, llm, model, default=model_id in by_config)
             | {name: values[model_id] for name, values in facts.items()}
             for model_id, (llm, model) in offered.items()
         ]
@@ -139,43 +163,6 @@ def _entry(model_id: str, llm: str, model: ModelInfo, *, default: bool) -> dict[
     }
 
 
-def operations(facts: Sequence[ModelFact]) -> tuple[Operation, ...]:
-    """Create the operation that lists the models.
-
-    Args:
-        facts: Additional facts from plugins about each model.
-    """
-    return (
-        Operation(
-            method="GET",
-            path="/api/models/list",
-            name="list_models",
-            summary="List the models of all LLMs and those named in the configuration; cached for up to a minute.",
-            tag="tools",
-            handle=_list,
-            query={"refresh": {"type": "boolean", "default": False}},
-            answers={
-                200: record(
-                    {
-                        "models": listed(
-                            record(
-                                {
-                                    "id": TEXT,
-                                    "name": TEXT,
-                                    "llm": TEXT,
-                                    "model": TEXT,
-                                    "capabilities": TEXTS,
-                                    "context_length": {"type": ["integer", "null"]},
-                                    "digest": NULLABLE_TEXT,
-                                    "default": SWITCH,
-                                    **{fact.name: fact.schema for fact in facts},
-                                }
-                            )
-                        ),
-                        "errors": listed(record({"llm": TEXT, "error": TEXT})),
-                    }
-                )
-            },
-            problems=(503,),
-        ),
-    )
+def with_facts(listing: Operation, facts: Sequence[ModelFact]) -> Operation:
+    """Add the facts that plugins offer to the schema of the list of models."""
+    return attrs.evolve(listing, answers={200: _list_schema(facts)})

@@ -20,13 +20,13 @@ from ..operations import Call, Event, Json, Operations, Reply, Stream
 from ..pace import turn_reply
 from ..problems import ApiError
 from ..serving import Serving
+from ..shapes import COUNT, EFFORT, MODEL_OPTIONS, NULLABLE_TEXT, TABLE, TEXT, TOKENS, VARIABLES, listed, record
 from .chat import REPLAYED
 from .models import named_models
 from .openai_chunks import chunks, completion
 from .openai_messages import read_messages, unread_part
 from .openai_repeats import Repeats
 from .served import ServedTurn
-from .shapes import COUNT, EFFORT, MODEL_OPTIONS, NULLABLE_TEXT, TABLE, TEXT, TOKENS, VARIABLES, listed, record
 from .turns import Turns
 
 PHASES = "flexchat"

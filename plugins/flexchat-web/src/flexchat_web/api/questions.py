@@ -12,7 +12,7 @@ from flexchat.host import reply_problem
 from ..operations import Call, Json, Operations, Reply
 from ..problems import ApiError
 from ..serving import Serving
-from .shapes import TABLE, TEXT, body_schema, record
+from ..shapes import TABLE, TEXT, body_schema, record
 
 ACTION = {"enum": ["accept", "decline", "cancel"]}
 

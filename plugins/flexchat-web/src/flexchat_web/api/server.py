@@ -15,7 +15,7 @@ from flexchat import FlexChatError, RetrievalError
 from ..apart import Apart
 from ..markdown import QUICK, all_rendered, price
 from ..operations import Call, Json, Operations, Reply
-from .shapes import COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, body_schema, listed, record
+from ..shapes import COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, body_schema, listed, record
 
 if TYPE_CHECKING:
     from flexchat import FlexChat

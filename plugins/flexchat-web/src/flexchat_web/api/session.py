@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..operations import Call, Operations, Reply, Text
 from ..problems import ApiError
 from ..sessions import Sessions, cookie, tenant_of
-from .shapes import TEXT, body_schema
+from ..shapes import TEXT, body_schema
 
 operation = Operations("server")
 

@@ -1,4 +1,4 @@
-"""Tool sources: what waits to be accepted, what runs behind them, and the buttons for both."""
+"""Tool sources: the tools that wait to be accepted, and the servers behind them."""
 
 from __future__ import annotations
 
@@ -11,55 +11,38 @@ from flexchat import FlexChat, SourceState, ToolChange, ToolChangedError, ToolSo
 from flexchat_sdk import differences
 
 from ..operations import Call, Json, Operations, Reply
+from ..shapes import COUNT, NULLABLE_TEXT, TABLE, TEXT, TEXTS, body_schema, listed, record, schema_of
 from .errors import problem_of
-from .shapes import COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, body_schema, listed, record
 
 _SERVER = {
     **record(
         {
+            **dict.fromkeys(("version", "since", "trouble"), TEXT),
             "status": {"enum": ["stopped", "running", "broken"]},
-            "version": TEXT,
-            "since": TEXT,
-            "trouble": TEXT,
             "ends": COUNT,
             "last_lines": TEXTS,
         }
     ),
     "type": ["object", "null"],
     "description": (
-        "What runs behind it; null if nothing does, or it is not opened. trouble and last_lines are empty for those "
+        "The server behind it; null if there is none, or it is not opened. trouble and last_lines are empty for those "
         "who may not edit: a server may write there what it was called with."
     ),
 }
-_CHANGE = record(
-    {
-        "tool": TEXT,
-        "kind": {"enum": ["new", "changed", "gone"]},
-        "offered": SWITCH,
-        "description": TEXT,
+_CHANGE = schema_of(
+    ToolChange,
+    *("name", "accepted", "now"),
+    plus={
+        **dict.fromkeys(("tool", "description"), TEXT),
         "effect": {"enum": ["read", "idempotent", "write"]},
         "parameters": TABLE,
-        "digest": {
-            **NULLABLE_TEXT,
-            "description": "Of the definition it has now, to accept it by; null if it is gone.",
-        },
+        "digest": {**NULLABLE_TEXT, "description": "Of its current definition, to accept it by; null if it is gone."},
         "differences": listed(record({"place": TEXT}, before={}, now={})),
-        "warnings": TEXTS,
-    }
+    },
 )
-_SOURCE = record(
-    {
-        "name": TEXT,
-        "type": TEXT,
-        "prefix": TEXT,
-        "status": {"enum": ["not opened", "open", "failed"]},
-        "trouble": TEXT,
-        "accepted": SWITCH,
-        "tools": TEXTS,
-        "changes": listed(_CHANGE),
-        "left_out": listed(record({"tool": TEXT, "reason": TEXT})),
-        "server": _SERVER,
-    }
+_LEFT_OUT = listed(record({"tool": TEXT, "reason": TEXT}))
+_SOURCE = schema_of(
+    SourceState, plus={"tools": TEXTS, "changes": listed(_CHANGE), "left_out": _LEFT_OUT, "server": _SERVER}
 )
 _SEEN = {
     "type": "object",
@@ -76,7 +59,7 @@ operation = Operations("tools")
     "GET", "/api/tools/sources", answers={200: record({"sources": listed(_SOURCE), "trouble": TEXT, "lock": TEXT})}
 )
 async def list_tool_sources(call: Call) -> Reply:
-    """List the tool sources, what runs behind them, and what waits to be accepted; opens none."""
+    """List the tool sources with their servers and the tools that wait to be accepted; opens none."""
     async with call.serving.chat() as chat:
         sources = chat.tools.sources
         states = [_source(call, await sources.review(name, tenant=call.tenant)) for name in sources.by_name]
@@ -156,12 +139,7 @@ def _source(call: Call, state: SourceState) -> dict[str, Any]:
     if server is not None:
         server |= {"last_lines": [*server["last_lines"]]} if call.may_edit else {"trouble": "", "last_lines": []}
     return {
-        "name": state.name,
-        "type": state.type,
-        "prefix": state.prefix,
-        "status": state.status,
-        "trouble": state.trouble,
-        "accepted": state.accepted,
+        **{name: getattr(state, name) for name in ("name", "type", "prefix", "status", "trouble", "accepted")},
         "tools": [tool.name for tool in state.tools],
         "changes": [_change(change) for change in state.changes],
         "left_out": [{"tool": name, "reason": why} for name, why in state.left_out.items()],

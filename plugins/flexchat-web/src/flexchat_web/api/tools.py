@@ -11,9 +11,9 @@ from flexchat_cli import BYTES_PER_TOKEN, rule_cost
 from flexchat_sdk import lint_tools
 
 from ..operations import Call, Json, Operations, Reply
+from ..shapes import COST, COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, TOOL_RESULT, body_schema, listed, record
 from .chat import REPLAYED
 from .events import with_images
-from .shapes import COST, COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, TOOL_RESULT, body_schema, listed, record
 
 _TOOL = record(
     {

@@ -26,9 +26,9 @@ from ..operations import Call, Event, Json, Operations, Reply, Stream, Text
 from ..problems import ApiError
 from ..sending import encoded
 from ..serving import Serving
+from ..shapes import TEXT, TURN, record
 from .events import last_event, turn_data
 from .served import LAST, ServedTurn
-from .shapes import TEXT, TURN, record
 
 log = logging.getLogger(__name__)
 

@@ -16,11 +16,11 @@ from flexchat.host import ConfigDocument, copied, document_of, read_config
 from flexchat_cli import config_schema, find_check_problems
 
 from ..apart import Apart
-from ..api.shapes import COUNT, SWITCH, TEXT, TEXTS, body_schema, listed, record
 from ..operations import Call, Json, Operations, Reply, Text
 from ..problems import ApiError
 from ..sending import encode_reply
 from ..serving import Serving
+from ..shapes import COUNT, SWITCH, TEXT, TEXTS, body_schema, listed, record
 from .differences import unified_diff
 from .editing import edit, set_values
 from .file import ConfigFile, changed_meanwhile, current_file, save, tables_of, written_as

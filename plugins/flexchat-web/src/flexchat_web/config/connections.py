@@ -25,9 +25,9 @@ from flexchat.store import DocumentStoreContext, Retriever
 from flexchat_cli import config_schema
 from flexchat_sdk import ChatProvider
 
-from ..api.shapes import COUNT, TEXT, body_schema
 from ..operations import Call, Json, Operations, Reply
 from ..problems import ApiError
+from ..shapes import COUNT, TEXT, body_schema
 from .permitted import refused
 from .secrets import MASKED
 

@@ -1,10 +1,12 @@
-"""JSON Schemas that several operations share."""
+"""JSON Schemas of requests and answers, and how to make them; for operations of plugins as well."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import MappingProxyType, NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import attrs
 from flexchat.host import NOT_BLANK
 
 Schema = Mapping[str, Any]
@@ -18,6 +20,7 @@ SWITCH: Schema = {"type": "boolean"}
 TABLE: Schema = {"type": "object"}
 NULLABLE_COUNT: Schema = {"type": ["integer", "null"], "minimum": 0}
 NULLABLE_TABLE: Schema = {"type": ["object", "null"]}
+NULLABLE_SWITCH: Schema = {"type": ["boolean", "null"]}
 VARIABLES: Schema = {
     "type": ["object", "null"],
     "description": "Values for {{name}} in prompts, besides the profile's fields; they override the configuration's.",
@@ -34,7 +37,7 @@ MODEL_OPTIONS: Mapping[str, Schema] = {
     "tool_choice": {"enum": [None, "auto", "none", "required"]},
     "parallel_tool_calls": {"type": ["boolean", "null"]},
 }
-"""What a request may say of how the model answers."""
+"""What a request may set about the model's answer."""
 
 
 def listed(item: Schema) -> Schema:
@@ -45,6 +48,30 @@ def listed(item: Schema) -> Schema:
 def record(required: Mapping[str, Schema], **optional: Schema) -> Schema:
     """Return the schema of an object in an answer: these keys, and others as they come."""
     return {"type": "object", "properties": {**required, **optional}, "required": [*required]}
+
+
+def schema_of(cls: type, *left_out: str, plus: Mapping[str, Schema] = MappingProxyType({})) -> Schema:
+    """Derive the schema of an object in an answer from the attributes of its class.
+
+    Args:
+        left_out: Attributes that the answer does not have.
+        plus: Further keys of the answer, and other schemas of attributes.
+    """
+    hints = get_type_hints(cls)
+    names = [field.name for field in attrs.fields(cls) if field.name not in left_out]
+    return record({**{name: _schema_of_type(hints[name]) for name in names}, **plus})
+
+
+def _schema_of_type(kind: Any) -> Schema:
+    args = get_args(kind)
+    if get_origin(kind) is Literal:
+        return {"enum": [*args]}
+    if get_origin(kind) is tuple:
+        return listed(_schema_of_type(args[0]))
+    if NoneType in args:
+        inner = _schema_of_type(next(arg for arg in args if arg is not NoneType))
+        return {"type": [inner["type"], "null"]}
+    return {str: TEXT, bool: SWITCH, int: COUNT, float: NUMBER}.get(kind, TABLE)
 
 
 def listing(states: Sequence[str]) -> Mapping[str, Schema]:
@@ -68,12 +95,12 @@ TOOL_RESULT = record(
         "description": "Images, sounds and files that came with it; data, in Base64, only of images a page can show.",
         "items": record({"kind": TEXT, "mime_type": TEXT, "bytes": COUNT}, name=TEXT, data=TEXT),
     },
-    left_out={**TEXTS, "description": "What came with it and is not in media, in words."},
+    left_out={**TEXTS, "description": "Descriptions of further parts, which are not in media."},
 )
 TOOL_CALL = record(
     {"tool": TEXT, "params": TABLE, "result": TOOL_RESULT, "iteration": COUNT},
     raw_arguments=TEXT,
-    facts={"type": "object", "description": "What steps added, by step; effect: its key, if its outcome is unknown."},
+    facts={"type": "object", "description": "Additions of steps, by step; effect: its key, if its outcome is unknown."},
 )
 COST: Schema = {
     **record({"amount": NULLABLE_TEXT, "currency": TEXT, "unpriced": TEXTS}),
@@ -110,6 +137,9 @@ TURN = record(
     conversation=TEXT,
     parsed={},
 )
+TURN_PROBLEMS = (403, 404, 409, 413, 422, 429, 502, 503, 504)
+"""What a turn may fail with, in addition to what every request may."""
+
 CONVERSATION_ID: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_.:-]{1,128}$"}
 PAGE: Mapping[str, Schema] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
