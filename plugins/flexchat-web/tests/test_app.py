@@ -10,7 +10,7 @@ from flexchat import ConfigError
 from flexchat_web.app import Routes, WebApp, create_app
 from flexchat_web.operations import Event, Json, Operation, Stream, Text
 from flexchat_web.problems import ApiError
-from flexchat_web.sending import encoded, event_bytes
+from flexchat_web.sending import _Streaming, encoded, event_bytes
 from flexchat_web.serving import Serving, Settings
 from hypothesis import given
 from hypothesis import strategies as st
@@ -289,11 +289,21 @@ async def test_openais_stream_ends_with_an_error_in_openais_form(with_operations
 
 
 async def test_a_silent_stream_is_kept_alive(with_operations, monkeypatch):
+    """The event comes after a comment was sent, however long that takes."""
     monkeypatch.setattr("flexchat_web.sending.KEEP_ALIVE_SECONDS", 0.01)
+    commented = asyncio.Event()
+    piece = _Streaming._piece
+
+    async def sent(streaming, data):
+        await piece(streaming, data)
+        if data.startswith(b": keep-alive"):
+            commented.set()
+
+    monkeypatch.setattr(_Streaming, "_piece", sent)
 
     async def handle(call):
         async def generate():
-            await asyncio.sleep(0.05)
+            await commented.wait()
             yield Event("text", {})
 
         return Stream(generate())

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from flexchat_web.operations import Event, Stream
 from flexchat_web.problems import ApiError
-from flexchat_web.sending import Streams, event_bytes, send_reply
+from flexchat_web.sending import Streams, event_bytes, send_stream
 
 
 class Sent(list):
-    """What was sent; what a stream said is in its text."""
+    """The messages that were sent; their bodies are its text."""
 
     async def __call__(self, message):
         self.append(message)
@@ -38,9 +38,8 @@ def endless(*first):
 
 async def stopped(reply, state, sent):
     streams = Streams()
-    work = asyncio.create_task(
-        send_reply(reply, sent, head_only=False, failed=lambda e: Event("error", e.to_dict()), streams=streams)
-    )
+    failed = lambda e: Event("error", e.to_dict())  # noqa: E731
+    work = asyncio.create_task(send_stream(reply, sent, failed=failed, streams=streams))
     await state["waits"].wait()
     assert len(streams) == 1
     streams.stop()
@@ -89,7 +88,7 @@ async def test_a_stream_that_has_begun_is_silent_for_less_time(monkeypatch):
     sent = Heard()
     stream = Stream(events([Event("text", {})]))
     async with asyncio.timeout(5):
-        await send_reply(stream, sent, head_only=False, failed=lambda _: Event(None, ""), streams=Streams())
+        await send_stream(stream, sent, failed=lambda _: Event(None, ""), streams=Streams())
     assert ": keep-alive" in sent.text
 
 

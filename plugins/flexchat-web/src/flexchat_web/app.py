@@ -9,23 +9,25 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import attrs
 from flexchat import ConfigError, Problem
 from flexchat.host import MAX_KEY_CHARS, installed_plugins, is_key
 from flexchat_cli import find_config
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import compile_path
 from starlette.staticfiles import StaticFiles
 
 from . import plugin_api
 from .apart import Apart
-from .checking import Checker, GoneError, Unread, read_body
+from .checking import Route, Unread, read_body
 from .extensions import collect_operations, collect_pages
 from .guard import Guard, Scope, headers_of, incident, path_of
 from .openapi import openapi_operation
-from .operations import Call, Event, Operation, Reply, Text
+from .operations import Call, Event, Operation, Stream
 from .page_files import STATIC, PageFiles
 from .problems import ApiError
-from .sending import Send, SlowReaderError, Streams, ended, send_problem, send_reply
+from .sending import Send, SlowReaderError, Streams, ended, problem_response, response_of, send_stream, stream_head
 from .serving import Serving, Settings
 from .sessions import Sessions, is_secure, session_of
 
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
 
 _NO_CACHE = {"cache-control": "no-cache"}
 _IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
-
-_PARAMETER = re.compile(r"\{([a-z_]+)(:path)?\}")
 
 
 def create_app(
@@ -154,19 +154,16 @@ class WebApp:
     async def _answer(self, scope: Scope, receive: Any, send: Send) -> None:
         method, path = scope["method"], path_of(scope)
         if path == "/" or path.startswith("/static/"):
-            await self._page(path, scope, receive, send)
+            await (await self._page(path, scope))(scope, receive, send)
             return
         if method == "OPTIONS":
-            allow = self._routes.methods(path)
-            await send({"type": "http.response.start", "status": 204, "headers": [(b"allow", allow.encode())]})
-            await send({"type": "http.response.body", "body": b""})
+            await Response(None, 204, {"allow": self._routes.methods(path)})(scope, receive, send)
             return
         route, parameters = self._routes.find(method, path)
-        operation, head = route.operation, method == "HEAD"
         try:
-            call = await self._checked(route, parameters, scope, receive)
+            call = await self._checked(route, parameters, Request(scope, receive))
             disconnect = asyncio.create_task(_wait_for_disconnect(receive))
-            work = asyncio.create_task(self._run(operation, call, send, head_only=head))
+            work = asyncio.create_task(self._run(route.operation, call, scope, receive, send))
             try:
                 await asyncio.wait({disconnect, work}, return_when=asyncio.FIRST_COMPLETED)
                 if work.done():
@@ -174,13 +171,21 @@ class WebApp:
             finally:
                 await ended(disconnect)
                 await ended(work)
-        except (GoneError, SlowReaderError):
+        except (ClientDisconnect, SlowReaderError):
             pass  # the client has gone
         except ApiError as problem:
-            await send_problem(problem, send, openai=operation.openai_errors, head_only=head)
+            await problem_response(problem, openai=route.operation.openai_errors)(scope, receive, send)
 
-    async def _run(self, operation: Operation, call: Call, send: Send, *, head_only: bool) -> None:
-        reply: Reply = await operation.handle(call)
+    async def _run(self, operation: Operation, call: Call, scope: Scope, receive: Any, send: Send) -> None:
+        reply = await operation.handle(call)
+        if not isinstance(reply, Stream):
+            await response_of(reply)(scope, receive, send)
+            return
+        if scope["method"] == "HEAD":
+            await reply.events.aclose()
+            await send({"type": "http.response.start", "status": 200, "headers": stream_head(reply).raw_headers})
+            await send({"type": "http.response.body", "body": b""})
+            return
 
         def failed(error: Exception) -> Event:
             problem = error if isinstance(error, ApiError) else incident(error, self.serving.mask)
@@ -188,21 +193,20 @@ class WebApp:
                 return Event(None, problem.to_openai())
             return Event("error", problem.to_dict())
 
-        await send_reply(reply, send, head_only=head_only, failed=failed, streams=self.streams)
+        await send_stream(reply, send, failed=failed, streams=self.streams)
 
-    async def _checked(self, route: Route, parameters: dict[str, str], scope: Scope, receive: Any) -> Call:
-        operation, settings = route.operation, self.serving.settings
+    async def _checked(self, route: Route, parameters: dict[str, str], request: Request) -> Call:
+        operation, settings, scope, headers = route.operation, self.serving.settings, request.scope, request.headers
         if operation.edits and not settings.edit:
             raise ApiError(
                 403,
                 "the configuration cannot be changed through this server; flexchat serve --edit allows it",
                 kind="edit",
             )
-        headers = headers_of(scope)
-        query = route.checker.query(scope.get("query_string", b""))
-        most = min(operation.max_body_bytes, settings.max_body_bytes)
-        raw = await read_body(headers, receive, max_bytes=most, seconds=settings.body_seconds)
-        body: Any = Unread(route.checker.bodies, raw, headers.get("content-type", ""))
+        query = route.query(scope.get("query_string", b""))
+        max_bytes = min(operation.max_body_bytes, settings.max_body_bytes)
+        raw = await read_body(request, max_bytes=max_bytes, seconds=settings.body_seconds)
+        body: Any = route.body(raw, headers.get("content-type", ""))
         if not operation.unread:
             body = body.read() if body.is_quick else await Apart.of(self.serving).run(Unread.read, body)
         return Call(
@@ -223,22 +227,17 @@ class WebApp:
             is_stranger=scope["flexchat.stranger"],
         )
 
-    async def _page(self, path: str, scope: Scope, receive: Any, send: Send) -> None:
+    async def _page(self, path: str, scope: Scope) -> Response:
         if scope["method"] not in ("GET", "HEAD"):
             raise ApiError(405, "this path is read-only", headers={"allow": "GET, HEAD"})
         if path == "/":
-            await self._index(scope, send)
-            return
+            return await self._index(scope)
         name, is_current = self._files.current(path.removeprefix("/static/"))
         cached = _IMMUTABLE if is_current else _NO_CACHE
-        generated = {
-            "plugins.js": (self._files.plugins, "text/javascript"),
-            "css/all.css": (self._files.styles, "text/css"),
-        }
-        if name in generated:
-            text, media_type = generated[name]
-            await self._send_text(Text(text, media_type=media_type, headers=cached), scope, send)
-            return
+        if name == "plugins.js":
+            return Response(self._files.plugins, headers=cached, media_type="text/javascript")
+        if name == "css/all.css":
+            return Response(self._files.styles, headers=cached, media_type="text/css")
         files = self._static
         if name.startswith("plugins/"):
             owner, _, name = name.removeprefix("plugins/").partition("/")
@@ -248,52 +247,31 @@ class WebApp:
         except (HTTPException, ValueError, OSError):
             raise ApiError(404, "there is no such file") from None
         response.headers.update(cached)
-        await response(scope, receive, send)
+        return response
 
-    async def _index(self, scope: Scope, send: Send) -> None:
+    async def _index(self, scope: Scope) -> Response:
         with contextlib.suppress(OSError):  # a file that is being replaced
             await asyncio.to_thread(self._files.refresh)
-        etag = f'"{self._files.version}"'
-        refused = "flexchat.refused" in scope  # the page is shown, not found to be unchanged
+        if "flexchat.refused" in scope:  # the page is shown, not found to be unchanged
+            return HTMLResponse(self._files.index, 401, _NO_CACHE)
+        headers = {**_NO_CACHE, "etag": f'"{self._files.version}"'}
         etags = headers_of(scope).get("if-none-match", "")
-        if not refused and etag in (each.strip().removeprefix("W/") for each in etags.split(",")):
-            known_headers = [(b"etag", etag.encode()), (b"cache-control", b"no-cache")]
-            await send({"type": "http.response.start", "status": 304, "headers": known_headers})
-            await send({"type": "http.response.body", "body": b""})
-            return
-        headers = _NO_CACHE if refused else {**_NO_CACHE, "etag": etag}
-        text = Text(self._files.index, 401 if refused else 200, "text/html", headers)
-        await self._send_text(text, scope, send)
-
-    async def _send_text(self, text: Text, scope: Scope, send: Send) -> None:
-        head_only = scope["method"] == "HEAD"
-        await send_reply(text, send, head_only=head_only, failed=lambda _: Event(None, ""), streams=self.streams)
-
-
-@attrs.frozen
-class Route:
-    """An operation, and the checker of its requests."""
-
-    operation: Operation
-    checker: Checker
+        if headers["etag"] in (each.strip().removeprefix("W/") for each in etags.split(",")):
+            return Response(None, 304, headers)
+        return HTMLResponse(self._files.index, 200, headers)
 
 
 class Routes:
     """Finds the operation of a request."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        self._exact: dict[str, dict[str, Route]] = {}
-        self._patterns: dict[str, tuple[re.Pattern[str], dict[str, Route]]] = {}
+        self._paths: dict[str, tuple[re.Pattern[str], dict[str, Route]]] = {}
         for operation in operations:
-            route = Route(operation, Checker(operation))
-            if "{" in operation.path:
-                pattern = re.compile(_regex(operation.path))
-                methods = self._patterns.setdefault(operation.path, (pattern, {}))[1]
-            else:
-                methods = self._exact.setdefault(operation.path, {})
+            pattern = compile_path(operation.path)[0]
+            methods = self._paths.setdefault(operation.path, (pattern, {}))[1]
             if operation.method in methods:
                 raise ValueError(f"two operations for {operation.method} {operation.path}")
-            methods[operation.method] = route
+            methods[operation.method] = Route(operation)
 
     def find(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
         """Find the route of a request, and the parameters of its path.
@@ -318,20 +296,11 @@ class Routes:
         return ", ".join([*methods, *(["HEAD"] if "GET" in methods else []), "OPTIONS"])
 
     def _of(self, path: str) -> tuple[dict[str, Route], dict[str, str]]:
-        if path in self._exact:
-            return self._exact[path], {}
-        for pattern, methods in self._patterns.values():
-            match = pattern.fullmatch(path)
-            if match:
+        # A path without parameters is found at once, and before a pattern that would fit it as well.
+        for pattern, methods in [self._paths[path]] if path in self._paths else self._paths.values():
+            if match := pattern.fullmatch(path):
                 return methods, match.groupdict()
         raise ApiError(404, "there is nothing at this path; /openapi.json lists what there is")
-
-
-def _regex(path: str) -> str:
-    parts = _PARAMETER.split(path)  # text, name, ":path" or None, text, …
-    texts, names, kinds = parts[::3], parts[1::3], parts[2::3]
-    pieces = [f"(?P<{name}>{'.{1,1000}' if kind else '[^/]{1,1000}'})" for name, kind in zip(names, kinds, strict=True)]
-    return re.escape(texts[0]) + "".join(p + re.escape(t) for p, t in zip(pieces, texts[1:], strict=True))
 
 
 def _last_event_id(headers: Mapping[str, str]) -> int:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import json
 import math
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl
 
 import attrs
 from flexchat import Problem
 from flexchat.host import SchemaEngine, UncheckedError, json_error_message, label, limited_work, sentence
+from starlette.requests import Request
 
 from .operations import Operation, Schema
 from .problems import ApiError
@@ -33,39 +35,29 @@ _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
 _BOOLEANS = {"true": True, "false": False}
 
-Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 
-
-class GoneError(Exception):
-    """The client closed the connection before its request was complete."""
-
-
-async def read_body(headers: Mapping[str, str], receive: Receive, *, max_bytes: int, seconds: float) -> bytes:
+async def read_body(request: Request, *, max_bytes: int, seconds: float) -> bytes:
     """Return a request's body.
 
     Raises:
         ApiError: 413: it is longer than max_bytes; 408: it took longer than the seconds.
-        GoneError: The client left.
+        ClientDisconnect: The client left.
     """
-    length = headers.get("content-length", "")
+    length = request.headers.get("content-length", "")
     if length.isascii() and length.isdigit() and int(length[:20]) > max_bytes:
         raise _too_large(max_bytes)
     body = bytearray()
     try:
-        async with asyncio.timeout(seconds):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise GoneError
-                body += message.get("body", b"")
+        async with asyncio.timeout(seconds), contextlib.aclosing(request.stream()) as pieces:
+            async for piece in pieces:
+                body += piece
                 if len(body) > max_bytes:
                     raise _too_large(max_bytes)
-                if not message.get("more_body", False):
-                    return bytes(body)
     except TimeoutError:
         raise ApiError(
             408, f"the body did not arrive within {seconds:g} seconds; send it again", headers={"connection": "close"}
         ) from None
+    return bytes(body)
 
 
 def _too_large(max_bytes: int) -> ApiError:
@@ -73,39 +65,39 @@ def _too_large(max_bytes: int) -> ApiError:
     return ApiError(413, f"the body is larger than {size}", headers={"connection": "close"})
 
 
-def is_quick(raw: bytes) -> bool:
-    """Return whether a body is read and checked in a few milliseconds."""
-    return len(raw) <= QUICK_BYTES and raw.count(b",") + raw.count(b":") + raw.count(b"[") <= QUICK_MARKS
-
-
-@attrs.frozen
-class Bodies:
-    """The requirements on an operation's bodies; see Operation. It can be sent to another process."""
+@attrs.frozen(kw_only=True)
+class Unread:
+    """A body as it came, and the requirements on it; see Operation. It can be sent to another process."""
 
     schema: Schema | None
     required: bool
     refusal: Callable[[Any], str | None] | None
+    raw: bytes
+    content_type: str
 
-    def checked(self, raw: bytes, content_type: str) -> Any:
-        """Return a body as JSON data that fits the schema; None without one.
+    @property
+    def is_quick(self) -> bool:
+        """Whether it is read and checked in a few milliseconds."""
+        return len(self.raw) <= QUICK_BYTES and sum(map(self.raw.count, (b",", b":", b"["))) <= QUICK_MARKS
+
+    def read(self) -> Any:
+        """Return it as JSON data that fits the schema; None without one.
 
         Raises:
             ApiError: 415: it is not application/json; 413: it has too many values; 400: it is not JSON or does not fit.
         """
         if self.schema is None:
-            if raw:
+            if self.raw:
                 raise ApiError(400, "this operation takes no body")
             return None
-        if not raw and not self.required:
+        if not self.raw and not self.required:
             return None
-        kind, _, parameters = content_type.partition(";")
+        kind, _, parameters = self.content_type.partition(";")
         charset = re.search(r"charset\s*=\s*\"?([^\s\";]+)", parameters, re.IGNORECASE)
         if kind.strip().lower() != "application/json" or (charset and charset[1].lower() not in ("utf-8", "utf8")):
-            received = (
-                f", not {content_type[:80]!r}" if content_type else ": send the header Content-Type: application/json"
-            )
-            raise ApiError(415, f"the body must be application/json in UTF-8{received}")
-        data = read_json(raw)
+            hint = f", not {self.content_type[:80]!r}" if kind else ": send the header Content-Type: application/json"
+            raise ApiError(415, f"the body must be application/json in UTF-8{hint}")
+        data = read_json(self.raw)
         flaws = _flaws(_engine(json.dumps(self.schema)), data)
         if flaws:
             refusal = self.refusal(data) if self.refusal is not None else None
@@ -113,35 +105,17 @@ class Bodies:
         return data
 
 
-@attrs.frozen
-class Unread:
-    """A body as it came; see Bodies.checked."""
-
-    bodies: Bodies
-    raw: bytes
-    content_type: str
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether it is read and checked in a few milliseconds."""
-        return is_quick(self.raw)
-
-    def read(self) -> Any:
-        """Return it as JSON data that fits the schema; None without one.
-
-        Raises:
-            ApiError: 400, 413, 415.
-        """
-        return self.bodies.checked(self.raw, self.content_type)
-
-
-class Checker:
-    """Checks the requests of one operation."""
+class Route:
+    """An operation, and the checker of its requests."""
 
     def __init__(self, operation: Operation) -> None:
-        self._operation = operation
-        self.bodies = Bodies(operation.body, operation.body_required, operation.refusal)
+        self.operation = operation
         self._query = {name: SchemaEngine(schema) for name, schema in operation.query.items()}
+
+    def body(self, raw: bytes, content_type: str) -> Unread:
+        """Return a request's body with the operation's requirements on it."""
+        schema, required, refusal = self.operation.body, self.operation.body_required, self.operation.refusal
+        return Unread(schema=schema, required=required, refusal=refusal, raw=raw, content_type=content_type)
 
     def query(self, raw: bytes) -> dict[str, Any]:
         """Return the parameters of the query, converted; defaults filled in.
@@ -150,20 +124,19 @@ class Checker:
             ApiError: 400: one is unknown, given twice, or does not fit.
         """
         sent = _read_query(raw)
-        schemas = self._operation.query
-        flaws = []
+        schemas = self.operation.query
+        listed = f"known: {', '.join(schemas)}" if schemas else "there are none"
+        flaws, values = [], dict[str, Any]()
         for name in sent:
             if name not in schemas:
-                listed = f"known: {', '.join(schemas)}" if schemas else "there are none"
                 flaws.append(Problem(path=name[:80], text=f"unknown query parameter ({listed})"))
             elif len(sent[name]) > 1:
                 flaws.append(Problem(path=name, text="given more than once"))
-        values: dict[str, Any] = {}
         for name, schema in schemas.items():
             if name in sent:
                 values[name] = _converted(sent[name][0], schema)
-                flaws_found = _flaws(self._query[name], values[name])
-                flaws += [Problem(path=name, text=flaw.text.replace("the arguments", name, 1)) for flaw in flaws_found]
+                more = _flaws(self._query[name], values[name])
+                flaws += [Problem(path=name, text=flaw.text.replace("the arguments", name, 1)) for flaw in more]
             elif "default" in schema:
                 values[name] = schema["default"]
         if flaws:
@@ -184,13 +157,7 @@ def read_json(raw: bytes) -> Any:
     except UnicodeDecodeError as error:
         raise ApiError(400, f"the body is not UTF-8 (byte {error.start})") from None
     try:
-        data = json.loads(
-            text,
-            object_pairs_hook=_object,
-            parse_constant=_not_finite,
-            parse_int=_integer,
-            parse_float=_float,
-        )
+        data = _DECODER.decode(text)
     except _Refused as error:
         raise ApiError(400, f"the body cannot be used: {error}") from None
     except RecursionError:
@@ -233,6 +200,11 @@ def _float(digits: str) -> float:
     return value
 
 
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_constant=_not_finite, parse_int=_integer, parse_float=_float
+)
+
+
 def _too_deep() -> ApiError:
     return ApiError(400, f"the body is nested more than {MAX_DEPTH} levels deep")
 
@@ -273,10 +245,7 @@ def _read_query(raw: bytes) -> dict[str, list[str]]:
         raise ApiError(400, "the query is not UTF-8 in percent-encoding") from None
     except ValueError:
         raise ApiError(400, f"the query has more than {MAX_PARAMETERS} parameters") from None
-    values: dict[str, list[str]] = {}
-    for name, value in pairs:
-        values.setdefault(name, []).append(value)
-    return values
+    return {name: [value for other, value in pairs if other == name] for name, _ in pairs}
 
 
 def _converted(text: str, schema: Schema) -> Any:

@@ -20,9 +20,10 @@ from urllib.parse import parse_qsl, urlsplit
 from flexchat import StorageError
 from flexchat.host import DEFAULT_TENANT, contained
 from flexchat.store import PathError
+from starlette.responses import Response
 
 from .problems import ApiError
-from .sending import Send, send_problem
+from .sending import Send, problem_response
 from .serving import Settings
 from .sessions import bearer_of, cookie, is_secure, session_of, tenant_of
 
@@ -46,7 +47,11 @@ MAX_PACKED = 4 * 1024 * 1024
 QUICK_BYTES = 16 * 1024
 """Up to which an answer is packed in the event loop, in well under a millisecond."""
 
-CORS_METHODS = "GET, POST, PUT, PATCH, DELETE"
+CORS_HEADERS = {
+    "access-control-allow-methods": "GET, POST, PUT, PATCH, DELETE",
+    "access-control-allow-headers": "authorization, content-type, idempotency-key, last-event-id",
+    "access-control-max-age": "600",
+}
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::([0-9]{1,5}))?")
 _PAGE_POLICY = (
@@ -96,20 +101,19 @@ class Guard:
         headers = headers_of(scope)
         path = path_of(scope)
         body = _Body(receive, headers)
-        is_packed = scope["method"] != "HEAD" and accepts_gzip(headers)
-        answer = _Answer(send, self._response_headers(headers, path), body, is_packed=is_packed)
-        openai = path.startswith("/v1/")
+        is_head, is_packed = scope["method"] == "HEAD", accepts_gzip(headers)
+        answer = _Answer(send, self._response_headers(headers, path), body, is_packed=is_packed, is_head=is_head)
         try:
             with contained():  # a KeyboardInterrupt or SystemExit that reaches the event loop would stop the server
-                if await self._admitted(scope, headers, path, answer):
-                    await self._app(scope, body.receive, answer)
+                response = await self._admitted(scope, headers, path) or self._app
+                await response(scope, body.receive, answer)
         except Exception as error:  # noqa: BLE001  the last line of defence
             problem = error if isinstance(error, ApiError) else incident(error, self._mask)
             if not answer.begun:
-                await send_problem(problem, answer, openai=openai, head_only=scope["method"] == "HEAD")
+                await problem_response(problem, openai=path.startswith("/v1/"))(scope, receive, answer)
 
-    async def _admitted(self, scope: Scope, headers: Mapping[str, str], path: str, send: Send) -> bool:
-        """Return whether the request continues; False if it is already answered.
+    async def _admitted(self, scope: Scope, headers: Mapping[str, str], path: str) -> Response | None:
+        """Return the answer to a preflight or to a link with a token; None for a request that continues.
 
         Raises:
             ApiError: It is refused.
@@ -118,41 +122,29 @@ class Guard:
         try:
             self._check_host(headers)
         except ApiError:
-            # Load balancers ask by address. Whoever gets in by another name learns no more than that the server runs.
+            # Load balancers ask by address. A request by another name learns no more than that the server runs.
             if path not in PROBES or scope["method"] not in ("GET", "HEAD"):
                 raise
             scope["flexchat.stranger"] = True
         allowed = self._check_origin(headers, path, scope["method"])
         if scope["method"] == "OPTIONS" and "access-control-request-method" in headers and allowed:
-            await _empty(
-                send,
-                204,
-                {
-                    "access-control-allow-methods": CORS_METHODS,
-                    "access-control-allow-headers": "authorization, content-type, idempotency-key, last-event-id",
-                    "access-control-max-age": "600",
-                },
-            )
-            return False
+            return Response(None, 204, CORS_HEADERS)
         if not self._settings.tokens:
             scope["flexchat.tenant"] = DEFAULT_TENANT
-            return True
-        if path == "/" and await self._signed_in(scope, headers, send):
-            return False
+            return None
+        if path == "/" and (response := await self._signed_in(scope, headers)):
+            return response
         bearer, session = bearer_of(headers), session_of(headers)
         tenant = tenant_of(bearer, self._settings.tokens)
         is_open = self._is_open(scope["method"], path)
         if not bearer and session and not is_open:
-            tenant = await self._tenant_of_session(session)
+            with self._storing():
+                tenant = await self._session_tenant(session)
         if tenant is None and not is_open:
             raise _refused(bearer, session)
         scope["flexchat.tenant"] = tenant if tenant is not None else DEFAULT_TENANT
         scope["flexchat.stranger"] = scope["flexchat.stranger"] or tenant is None
-        return True
-
-    async def _tenant_of_session(self, session: str) -> str | None:
-        with self._storing():
-            return await self._session_tenant(session)
+        return None
 
     @contextlib.contextmanager
     def _storing(self) -> Iterator[None]:
@@ -207,7 +199,7 @@ class Guard:
             )
         return False
 
-    async def _signed_in(self, scope: Scope, headers: Mapping[str, str], send: Send) -> bool:
+    async def _signed_in(self, scope: Scope, headers: Mapping[str, str]) -> Response | None:
         """Turn a link's token, /?token=…, into a cookie, and remove it from the address.
 
         A link on another site's page is not accepted: it could sign the user in to the account of an attacker, who
@@ -216,19 +208,17 @@ class Guard:
         query = scope.get("query_string", b"").decode("latin-1")
         token = next((value for name, value in parse_qsl(query) if name == "token"), None)
         if token is None:
-            return False
+            return None
         base = scope.get("root_path", "") or ""
         if tenant_of(token, self._settings.tokens) is None:
             scope["flexchat.refused"] = True  # the page reports it, and asks for another
-            return False
-        if headers.get("sec-fetch-site") in _FOREIGN:
-            await _empty(send, 303, {"location": f"{base}/"})
-        else:
+            return None
+        response = Response(None, 303, {"location": f"{base}/"})
+        if headers.get("sec-fetch-site") not in _FOREIGN:
             with self._storing():
                 session = await self._begin_session(token)
-            set_cookie = cookie(session, base=base, secure=is_secure(scope, headers))
-            await _empty(send, 303, {"location": f"{base}/", "set-cookie": set_cookie})
-        return True
+            response.headers["set-cookie"] = cookie(session, base=base, secure=is_secure(scope, headers))
+        return response
 
     def _response_headers(self, headers: Mapping[str, str], path: str) -> list[tuple[bytes, bytes]]:
         added = [*_EVERYWHERE]
@@ -292,13 +282,6 @@ def _refused(bearer: str, session: str) -> ApiError:
     return ApiError(401, text, kind="token", headers={"www-authenticate": challenge})
 
 
-async def _empty(send: Send, status: int, headers: Mapping[str, str]) -> None:
-    raw = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
-    raw += [(b"content-length", b"0")] if status != 204 else []
-    await send({"type": "http.response.start", "status": status, "headers": raw})
-    await send({"type": "http.response.body", "body": b""})
-
-
 class _Body:
     """A request's body, and whether all of it has been read."""
 
@@ -334,9 +317,12 @@ class _Answer:
     State: whether it has begun.
     """
 
-    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]], body: _Body, *, is_packed: bool) -> None:
+    def __init__(
+        self, send: Send, headers: list[tuple[bytes, bytes]], body: _Body, *, is_packed: bool, is_head: bool
+    ) -> None:
         self.begun = False
-        self._send, self._headers, self._body, self._is_packed = send, headers, body, is_packed
+        self._send, self._headers, self._body = send, headers, body
+        self._is_packed, self._is_head = is_packed and not is_head, is_head
         self._start: MutableMapping[str, Any] | None = None
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
@@ -347,6 +333,8 @@ class _Answer:
             self._start = {**message, "headers": [*own, *added]}  # its headers depend on the body
             return
         is_last = not message.get("more_body", False)
+        if self._is_head:
+            message = {**message, "body": b""}
         if self._start is not None:
             start, self._start, self.begun = self._start, None, True
             if is_last and MIN_PACKED <= len(message.get("body", b"")) <= MAX_PACKED and is_compressible(start):

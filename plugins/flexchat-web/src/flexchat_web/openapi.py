@@ -10,52 +10,27 @@ from typing import Any
 import flexchat
 
 from .operations import Call, Json, Operation, Reply
+from .shapes import NULLABLE_TEXT, TEXT, Schema, listed, record
 
-PROBLEM: dict[str, Any] = {
-    "type": "object",
-    "description": "What is wrong (RFC 9457).",
-    "properties": {
-        "type": {"type": "string", "description": "Tells this kind of problem from others of the same status."},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string", "description": "What is wrong, and what to do."},
-        "error": {"type": "string", "description": "The same as detail."},
-        "problems": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "path": {"type": "string"},
-                    "text": {"type": "string"},
-                    "line": {"type": ["integer", "null"]},
-                },
-                "required": ["path", "text"],
-            },
+PROBLEM: Schema = {
+    **record(
+        {
+            "type": {**TEXT, "description": "Distinguishes this problem from others with the same status."},
+            "title": TEXT,
+            "status": {"type": "integer"},
+            "detail": {**TEXT, "description": "The problem, and its remedy."},
+            "error": {**TEXT, "description": "The same as detail."},
         },
-    },
-    "required": ["type", "title", "status", "detail", "error"],
+        problems=listed(record({"path": TEXT, "text": TEXT}, line={"type": ["integer", "null"]})),
+    ),
+    "description": "A problem (RFC 9457).",
 }
-OPENAI_ERROR: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "error": {
-            "type": "object",
-            "properties": {
-                "message": {"type": "string"},
-                "type": {"type": "string"},
-                "param": {"type": ["string", "null"]},
-                "code": {"type": ["string", "null"]},
-            },
-            "required": ["message", "type", "param", "code"],
-        }
-    },
-    "required": ["error"],
-}
+OPENAI_ERROR = record({"error": record({"message": TEXT, "type": TEXT, "param": NULLABLE_TEXT, "code": NULLABLE_TEXT})})
 TAGS = {
     "chat": "Ask the six phases.",
     "conversations": "Kept conversations.",
     "turns": "Turns: those that run, and those of kept conversations.",
-    "effects": "What tools have changed.",
+    "effects": "Changes that tools have made.",
     "tools": "The tools, and testing models with them.",
     "validation": "Which models really call tools.",
     "configuration": "The configuration's file.",
@@ -114,32 +89,24 @@ def document(operations: Iterable[Operation], *, base: str = "", token: bool = F
     }
 
 
+def _parameter(name: str, place: str, schema: Schema) -> dict[str, Any]:
+    return {"name": name, "in": place, "required": place == "path", "schema": dict(schema)}
+
+
 def _operation(operation: Operation, *, token: bool) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "operationId": operation.name,
-        "summary": operation.summary,
-        "tags": [operation.tag],
-    }
-    parameters: list[dict[str, Any]] = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-        for name in _PARAMETER.findall(operation.path)
-    ]
-    parameters += [
-        {"name": name, "in": "query", "required": False, "schema": dict(schema)}
-        for name, schema in operation.query.items()
-    ]
+    document = {"operationId": operation.name, "summary": operation.summary, "tags": [operation.tag]}
+    parameters = [_parameter(name, "path", {**TEXT, "minLength": 1}) for name in _PARAMETER.findall(operation.path)]
+    parameters += [_parameter(name, "query", schema) for name, schema in operation.query.items()]
     if operation.resumes:
         number = {"type": "integer", "minimum": 0, "maximum": 10**15 - 1}
-        parameters.append({"name": "Last-Event-ID", "in": "header", "required": False, "schema": number})
+        parameters.append(_parameter("Last-Event-ID", "header", number))
     if operation.takes_key:
         text = (
-            "The client's own, another for each request: for 24 hours, the same request with the same key is answered "
-            "as the first was, and nothing is done twice. Such an answer has the header Idempotent-Replayed."
+            "Chosen by the client, a new one for each request. For 24 hours, the same request with the same key gets "
+            "the answer of the first, and nothing is done twice. Such an answer has the header Idempotent-Replayed."
         )
         key = {"type": "string", "pattern": "^[!-~]([ -~]{0,253}[!-~])?$"}
-        parameters.append(
-            {"name": "Idempotency-Key", "in": "header", "required": False, "description": text, "schema": key}
-        )
+        parameters.append({**_parameter("Idempotency-Key", "header", key), "description": text})
     if parameters:
         document["parameters"] = parameters
     if operation.body is not None:

@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import json
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
-from .operations import Event, Json, Reply, Stream, Written
+from starlette.responses import Response, StreamingResponse
+
+from .operations import Event, Json, Reply, Stream, Text, Written
 from .problems import ApiError
 
 KEEP_ALIVE_SECONDS = 15.0
@@ -70,74 +72,66 @@ class Streams:
     """The open streams, so that all of them can end when the server shuts down."""
 
     def __init__(self) -> None:
-        self._told: set[asyncio.Future[None]] = set()
+        self._open: set[asyncio.Future[None]] = set()
 
     def __len__(self) -> int:
         """Count the open connections."""
-        return len(self._told)
+        return len(self._open)
 
     @contextlib.contextmanager
     def open(self) -> Iterator[asyncio.Future[None]]:
         """Count one more; the future is done once the stream has to end."""
         stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._told.add(stopped)
+        self._open.add(stopped)
         try:
             yield stopped
         finally:
-            self._told.discard(stopped)
+            self._open.discard(stopped)
 
     def stop(self) -> None:
         """Make all of them end."""
-        for stopped in self._told:
+        for stopped in self._open:
             if not stopped.done():
                 stopped.set_result(None)
 
 
-async def send_reply(
-    reply: Reply, send: Send, *, head_only: bool, failed: Callable[[Exception], Event], streams: Streams
-) -> None:
-    """Send an answer.
+def response_of(reply: Json | Written | Text) -> Response:
+    """Convert a reply that is not a stream."""
+    match reply:
+        case Json():
+            return Response(encoded(reply.data), reply.status, reply.headers, "application/json")
+        case Written():
+            return Response(reply.body, reply.status, reply.headers, "application/json")
+    kind = None if reply.status == 204 else reply.media_type
+    return Response(reply.text.encode("utf-8", "replace"), reply.status, reply.headers, kind)
+
+
+def problem_response(problem: ApiError, *, openai: bool = False) -> Response:
+    """Convert a problem, to OpenAI's format if the operation uses it."""
+    data, kind = (
+        (problem.to_openai(), "application/json") if openai else (problem.to_dict(), "application/problem+json")
+    )
+    return Response(encoded(data), problem.status, problem.headers, kind)
+
+
+def stream_head(stream: Stream) -> Response:
+    """Return the answer that a stream begins with, without its events."""
+    headers = {"x-accel-buffering": "no", **stream.headers}
+    return StreamingResponse(stream.events, headers=headers, media_type="text/event-stream")
+
+
+async def send_stream(stream: Stream, send: Send, *, failed: Callable[[Exception], Event], streams: Streams) -> None:
+    """Send a stream.
 
     Args:
-        head_only: Whether the request was HEAD.
         failed: Makes the last event of a stream that raised.
         streams: The open ones; this one joins them.
 
     Raises:
-        ApiError: A stream raised it before its first event: nothing has been sent yet.
+        ApiError: The stream raised it before its first event: nothing has been sent yet.
     """
-    if isinstance(reply, Stream):
-        with streams.open() as stopped:
-            await _Streaming(reply, send, failed).run(stopped, head_only=head_only)
-    elif isinstance(reply, Json):
-        await _send(send, reply.status, "application/json", encoded(reply.data), reply.headers, head_only=head_only)
-    elif isinstance(reply, Written):
-        await _send(send, reply.status, "application/json", reply.body, reply.headers, head_only=head_only)
-    else:
-        media = f"{reply.media_type}; charset=utf-8" if reply.media_type.startswith("text/") else reply.media_type
-        kind = "" if reply.status == 204 else media
-        body = reply.text.encode("utf-8", "replace")
-        await _send(send, reply.status, kind, body, reply.headers, head_only=head_only)
-
-
-async def send_problem(problem: ApiError, send: Send, *, openai: bool = False, head_only: bool = False) -> None:
-    """Send a problem, in OpenAI's format if the operation uses it."""
-    data = problem.to_openai() if openai else problem.to_dict()
-    kind = "application/json" if openai else "application/problem+json"
-    await _send(send, problem.status, kind, encoded(data), problem.headers, head_only=head_only)
-
-
-async def _send(
-    send: Send, status: int, kind: str, body: bytes, headers: Mapping[str, str], *, head_only: bool
-) -> None:
-    base = [("content-type", kind)] if kind else []
-    base += [("content-length", str(len(body)))] if status != 204 else []
-    await send({"type": "http.response.start", "status": status, "headers": _raw([*base, *headers.items()])})
-    await send({"type": "http.response.body", "body": b"" if head_only else body})
-
-
-def _raw(headers: Sequence[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
-    return [(name.lower().encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers]
+    with streams.open() as stopped:
+        await _Streaming(stream, send, failed).run(stopped)
 
 
 class _Streaming:
@@ -148,12 +142,7 @@ class _Streaming:
         self._begun = False
         self._sent = 0
 
-    async def run(self, stopped: asyncio.Future[None], *, head_only: bool) -> None:
-        if head_only:
-            await self._stream.events.aclose()
-            await self._begin()
-            await self._send({"type": "http.response.body", "body": b""})
-            return
+    async def run(self, stopped: asyncio.Future[None]) -> None:
         # The generator runs in a single task throughout: what it holds may be bound to the task.
         pump = asyncio.create_task(self._pump())
         try:
@@ -191,18 +180,11 @@ class _Streaming:
                 # The status is sent: the client learns from the last event that its answer is not complete.
                 await self._piece(event_bytes(self._failed(error)))
 
-    async def _begin(self) -> None:
-        self._begun = True
-        headers = [
-            ("content-type", "text/event-stream; charset=utf-8"),
-            ("x-accel-buffering", "no"),
-            *self._stream.headers.items(),
-        ]
-        await self._send({"type": "http.response.start", "status": 200, "headers": _raw(headers)})
-
     async def _piece(self, piece: bytes) -> None:
         if not self._begun:
-            await self._begin()
+            self._begun = True
+            headers = stream_head(self._stream).raw_headers
+            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
         self._sent += 1
         try:
             async with asyncio.timeout(SLOW_READER_SECONDS):

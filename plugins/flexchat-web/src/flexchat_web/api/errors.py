@@ -4,137 +4,88 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 
 import attrs
-from flexchat import (
-    CannotSettleError,
-    ChatClosedError,
-    ChatRequestError,
-    ConfigError,
-    FailedTurnError,
-    FlexChatError,
-    ForgottenAnswerError,
-    InterruptedTurnError,
-    KeyReusedError,
-    LostTurnError,
-    NestedTurnError,
-    NoMatchingRuleError,
-    ProviderError,
-    RequestRefusedError,
-    ResponseFormatError,
-    RetrievalError,
-    StorageError,
-    StuckTurnError,
-    ToolChangedError,
-    ToolClashError,
-    ToolError,
-    ToolsLockError,
-    ToolSourceError,
-    TurnDataError,
-    TurnLimitError,
-    TurnNotWaitingError,
-    TurnRunningError,
-    TurnTimeoutError,
-    UnknownConversationError,
-    UnknownEffectError,
-    UnknownToolSourceError,
-    UnknownTurnError,
-)
-from flexchat.host import (
-    ForgottenEventsError,
-    ToolDefinitionError,
-    UnknownLLMError,
-    UnknownNameError,
-    UnknownToolFormatError,
-)
-from flexchat.store import FilterError, PathError, UnknownCollectionError
-from flexchat_sdk import (
-    ContentFilterError,
-    ContextLengthError,
-    ModelNotFoundError,
-    ProviderAuthError,
-    ProviderConnectionError,
-    ProviderOverloadedError,
-    ProviderProtocolError,
-    ProviderRateLimitError,
-    ProviderRequestError,
-    ProviderTimeoutError,
-)
+import flexchat
+import flexchat_sdk as sdk
+from flexchat import ConfigError, FlexChatError, ProviderError, ProviderRateLimitError, TurnRunningError, host, store
 
 from ..operations import Call, Event, Operation, Reply, Stream
 from ..problems import ApiError
 
 log = logging.getLogger(__name__)
 
-STATUSES: tuple[tuple[type[FlexChatError], int, str], ...] = (
-    (UnknownNameError, 404, "unknown-name"),
-    (ChatRequestError, 422, "request"),
-    (ForgottenEventsError, 410, "forgotten-events"),
-    (FilterError, 422, "filter"),
-    (ToolClashError, 422, "tool-clash"),
-    (ToolDefinitionError, 422, "tool-definition"),
-    (ToolError, 502, "tool"),
-    (UnknownToolSourceError, 404, "unknown-tool-source"),
-    (ToolSourceError, 502, "tool-source"),
-    (ToolChangedError, 409, "tool-changed"),
-    (ToolsLockError, 503, "tools-lock"),
-    (UnknownConversationError, 404, "unknown-conversation"),
-    (UnknownCollectionError, 404, "unknown-collection"),
-    (UnknownEffectError, 404, "unknown-effect"),
-    (CannotSettleError, 409, "cannot-settle"),
-    (UnknownTurnError, 404, "unknown-turn"),
-    (TurnNotWaitingError, 409, "turn-not-waiting"),
-    (StuckTurnError, 409, "stuck-turn"),
-    (ChatClosedError, 503, "closed"),
-    (TurnDataError, 422, "no-turn"),
-    (InterruptedTurnError, 409, "interrupted-turn"),
-    (LostTurnError, 409, "lost-turn"),
-    (KeyReusedError, 422, "key-reused"),
-    (TurnRunningError, 409, "turn-running"),
-    (FailedTurnError, 422, "failed-turn"),
-    (ForgottenAnswerError, 410, "forgotten-answer"),
-    (NoMatchingRuleError, 422, "no-matching-rule"),
-    (UnknownLLMError, 404, "unknown-llm"),
-    (UnknownToolFormatError, 422, "unknown-tool-format"),
-    (ConfigError, 422, "config"),
-    (ContentFilterError, 422, "content-filter"),
-    (ContextLengthError, 413, "context-length"),
-    (ProviderRateLimitError, 429, "rate-limit"),
-    (ProviderOverloadedError, 503, "provider-overloaded"),
-    (ProviderTimeoutError, 504, "provider-timeout"),
-    (TurnTimeoutError, 504, "turn-timeout"),
-    (TurnLimitError, 422, "turn-limit"),
-    (RequestRefusedError, 403, "request-refused"),
-    (NestedTurnError, 409, "nested-turn"),
-    (ModelNotFoundError, 502, "model-not-found"),
-    (ProviderAuthError, 502, "provider-auth"),
-    (ProviderRequestError, 502, "provider-request"),
-    (ProviderConnectionError, 502, "provider-connection"),
-    (ProviderProtocolError, 502, "provider-protocol"),
-    (ProviderError, 502, "provider"),
-    (ResponseFormatError, 502, "response-format"),
-    (RetrievalError, 502, "retrieval"),
-    (StorageError, 503, "storage"),
-    (PathError, 503, "storage"),
-)
-"""Status and kind of each error; the first class that fits counts. 400 is not among them: requests that arrive here
-match the document. A model's service is behind a gateway: its faults are 502 to 504, even if it calls our request
-wrong."""
+_Table = Mapping[type, tuple[int, str]]
 
-OPENAI_STATUSES: tuple[tuple[type[FlexChatError], int, str], ...] = (
-    (ChatRequestError, 400, "request"),
-    (ContextLengthError, 400, "context_length_exceeded"),
-    (ContentFilterError, 400, "content_filter"),
-    (ModelNotFoundError, 404, "model_not_found"),
-    (ProviderRateLimitError, 429, "rate_limit_exceeded"),
-)
+STATUSES: _Table = {
+    host.UnknownNameError: (404, "unknown-name"),
+    flexchat.ChatRequestError: (422, "request"),
+    host.ForgottenEventsError: (410, "forgotten-events"),
+    store.FilterError: (422, "filter"),
+    flexchat.ToolClashError: (422, "tool-clash"),
+    host.ToolDefinitionError: (422, "tool-definition"),
+    flexchat.ToolError: (502, "tool"),
+    flexchat.UnknownToolSourceError: (404, "unknown-tool-source"),
+    flexchat.ToolSourceError: (502, "tool-source"),
+    flexchat.ToolChangedError: (409, "tool-changed"),
+    flexchat.ToolsLockError: (503, "tools-lock"),
+    flexchat.UnknownConversationError: (404, "unknown-conversation"),
+    store.UnknownCollectionError: (404, "unknown-collection"),
+    flexchat.UnknownEffectError: (404, "unknown-effect"),
+    flexchat.CannotSettleError: (409, "cannot-settle"),
+    flexchat.UnknownTurnError: (404, "unknown-turn"),
+    flexchat.TurnNotWaitingError: (409, "turn-not-waiting"),
+    flexchat.StuckTurnError: (409, "stuck-turn"),
+    flexchat.ChatClosedError: (503, "closed"),
+    flexchat.TurnDataError: (422, "no-turn"),
+    flexchat.InterruptedTurnError: (409, "interrupted-turn"),
+    flexchat.LostTurnError: (409, "lost-turn"),
+    flexchat.KeyReusedError: (422, "key-reused"),
+    TurnRunningError: (409, "turn-running"),
+    flexchat.FailedTurnError: (422, "failed-turn"),
+    flexchat.ForgottenAnswerError: (410, "forgotten-answer"),
+    flexchat.NoMatchingRuleError: (422, "no-matching-rule"),
+    host.UnknownLLMError: (404, "unknown-llm"),
+    host.UnknownToolFormatError: (422, "unknown-tool-format"),
+    ConfigError: (422, "config"),
+    sdk.ContentFilterError: (422, "content-filter"),
+    sdk.ContextLengthError: (413, "context-length"),
+    ProviderRateLimitError: (429, "rate-limit"),
+    sdk.ProviderOverloadedError: (503, "provider-overloaded"),
+    sdk.ProviderTimeoutError: (504, "provider-timeout"),
+    flexchat.TurnTimeoutError: (504, "turn-timeout"),
+    flexchat.TurnLimitError: (422, "turn-limit"),
+    flexchat.RequestRefusedError: (403, "request-refused"),
+    flexchat.NestedTurnError: (409, "nested-turn"),
+    sdk.ModelNotFoundError: (502, "model-not-found"),
+    sdk.ProviderAuthError: (502, "provider-auth"),
+    sdk.ProviderRequestError: (502, "provider-request"),
+    sdk.ProviderConnectionError: (502, "provider-connection"),
+    sdk.ProviderProtocolError: (502, "provider-protocol"),
+    ProviderError: (502, "provider"),
+    flexchat.ResponseFormatError: (502, "response-format"),
+    flexchat.RetrievalError: (502, "retrieval"),
+    flexchat.StorageError: (503, "storage"),
+    store.PathError: (503, "storage"),
+}
+"""Status and kind of each class of errors, and of its subclasses without an entry. 400 is not among them: requests that
+arrive here match the document. A model's service is behind a gateway: its faults are 502 to 504, even if it calls our
+request wrong."""
+
+OPENAI_STATUSES: _Table = {
+    flexchat.ChatRequestError: (400, "request"),
+    sdk.ContextLengthError: (400, "context_length_exceeded"),
+    sdk.ContentFilterError: (400, "content_filter"),
+    sdk.ModelNotFoundError: (404, "model_not_found"),
+    ProviderRateLimitError: (429, "rate_limit_exceeded"),
+}
 """Status and code where OpenAI's API has its own. Source: platform.openai.com/docs/guides/error-codes."""
 
 
 def problem_of(error: FlexChatError, mask: Callable[[str], str], *, openai: bool = False) -> ApiError:
     """Return an error as shown to the client, with secrets masked."""
-    status, kind = next(((s, k) for cls, s, k in STATUSES if isinstance(error, cls)), (500, "flexchat"))
+    status, kind = _find(STATUSES, error) or (500, "flexchat")
     headers, more = {}, {}
     if isinstance(error, TurnRunningError):
         headers["retry-after"] = "1"
@@ -145,16 +96,18 @@ def problem_of(error: FlexChatError, mask: Callable[[str], str], *, openai: bool
             headers["retry-after"] = str(max(0, math.ceil(error.retry_after_s)))
         if openai and not error.retryable and (status == 429 or status >= 500):
             headers["x-should-retry"] = "false"  # OpenAI's clients ask again otherwise
-    if openai:
-        for cls, own_status, code in OPENAI_STATUSES:
-            if isinstance(error, cls):
-                status, more = own_status, {"code": "insufficient_quota" if kind == "quota" else code}
-                break
+    if openai and (theirs := _find(OPENAI_STATUSES, error)):
+        status, more = theirs[0], {"code": "insufficient_quota" if kind == "quota" else theirs[1]}
     problems = error.problems if isinstance(error, ConfigError) else ()
     flaws = [attrs.evolve(flaw, text=mask(flaw.text)) for flaw in problems]
     if error.public is not None:
         log.warning("%s", mask(str(error)))  # with the address that the client does not get
     return ApiError(status, mask(error.public_text), kind=kind, flaws=flaws, headers=headers, **more)
+
+
+def _find(table: _Table, error: FlexChatError) -> tuple[int, str] | None:
+    """Return the entry of an error's class, or of the nearest of its bases."""
+    return next((table[cls] for cls in type(error).__mro__ if cls in table), None)
 
 
 def convert_errors(operation: Operation) -> Operation:
@@ -168,11 +121,9 @@ def convert_errors(operation: Operation) -> Operation:
             reply = await operation.handle(call)
         except FlexChatError as error:
             raise problem(error) from error
-        return (
-            attrs.evolve(reply, events=_convert_stream_errors(reply.events, problem))
-            if isinstance(reply, Stream)
-            else reply
-        )
+        if isinstance(reply, Stream):
+            return attrs.evolve(reply, events=_convert_stream_errors(reply.events, problem))
+        return reply
 
     return attrs.evolve(operation, handle=handle)
 

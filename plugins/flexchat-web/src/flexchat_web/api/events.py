@@ -7,27 +7,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
-from flexchat import (
-    AnswerEnd,
-    ModelRequestFinished,
-    ModelRequestStarted,
-    PhaseStarted,
-    Question,
-    QuestionAnswered,
-    QuestionAsked,
-    ReasoningDelta,
-    StreamEvent,
-    TextDelta,
-    ToolFinished,
-    ToolProgress,
-    ToolResult,
-    ToolStarted,
-    Turn,
-    TurnCancelled,
-    TurnFinished,
-    TurnResumed,
-    TurnStarted,
-)
+import flexchat
+from flexchat import Question, StreamEvent, ToolResult, Turn
 from flexchat.store import ConversationTurn
 from flexchat_sdk import ToolCallDelta, ToolCallStart
 
@@ -38,7 +19,7 @@ from .conversations import kept_turn
 SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Types a page shows: pixels only, as SVG and HTML are programs."""
 MAX_IMAGE_BYTES = 2 * 1024 * 1024
-"""Of the images of one result, together; others are told of without their data, so that events stay small."""
+"""Of the images of one result, together; further ones are described without their data, so that events stay small."""
 
 
 def with_images(result: ToolResult) -> dict[str, Any]:
@@ -62,7 +43,7 @@ async def events_of(
     """
     async with aclosing(turn):
         async for happened in turn:
-            if isinstance(happened, TurnFinished):
+            if isinstance(happened, flexchat.TurnFinished):
                 yield await last(happened.turn)
             elif (event := _piece(happened)) is not None:
                 yield event
@@ -74,28 +55,28 @@ def event_of(happened: StreamEvent, mask: Callable[[str], str]) -> Event | None:
     A cancelled turn has an end as well, with its own status.
     """
     match happened:
-        case TurnStarted(info=info):
+        case flexchat.TurnStarted(info=info):
             return Event("turn_started", {"id": info.id, "conversation": info.conversation})
-        case TurnResumed(info=info):
+        case flexchat.TurnResumed(info=info):
             return Event("turn_resumed", {"id": info.id, "conversation": info.conversation})
-        case PhaseStarted(phase=phase):
+        case flexchat.PhaseStarted(phase=phase):
             return Event("phase_started", {"phase": phase})
-        case ModelRequestStarted():
+        case flexchat.ModelRequestStarted():
             return Event("model_request_started", {"llm": happened.llm, "model": happened.model})
-        case ModelRequestFinished(error=error):
+        case flexchat.ModelRequestFinished(error=error):
             failure = {} if error is None else {"error": mask(str(error))}
             took = round(happened.elapsed_ms, 3)
             data = {"llm": happened.llm, "model": happened.model, "elapsed_ms": took, **failure}
             return Event("model_request_finished", data)
-        case ToolProgress():
+        case flexchat.ToolProgress():
             far = {"progress": happened.progress, "total": happened.total, "message": happened.message}
             return Event("tool_progress", {"call_id": happened.call_id, "name": happened.tool, **far})
-        case QuestionAsked(question=question):
+        case flexchat.QuestionAsked(question=question):
             return Event("question", _question(question))
-        case QuestionAnswered(question=question, reply=reply):
+        case flexchat.QuestionAnswered(question=question, reply=reply):
             why = {"why": reply.why} if reply.why else {}
             return Event("question_answered", {"id": question.id, "action": reply.action, **why})
-        case TurnFinished() | TurnCancelled():
+        case flexchat.TurnFinished() | flexchat.TurnCancelled():
             return Event("turn", turn_data(happened.turn))
     return _piece(happened)
 
@@ -128,21 +109,21 @@ def last_event(turn: ConversationTurn, conversation: str) -> Event:
 
 def _piece(happened: StreamEvent) -> Event | None:
     match happened:
-        case TextDelta():
+        case flexchat.TextDelta():
             return Event("text", {"index": happened.index, "text": happened.text})
-        case ReasoningDelta():
+        case flexchat.ReasoningDelta():
             return Event("reasoning", {"index": happened.index, "text": happened.text})
         case ToolCallStart():
             return Event("tool_call", {"index": happened.index, "name": happened.name})
         case ToolCallDelta():
             return Event("tool_arguments", {"index": happened.index, "arguments": happened.arguments})
-        case ToolStarted():
+        case flexchat.ToolStarted():
             call = happened.call
             arguments = dict(call.arguments) if call.arguments is not None else call.raw_arguments
             return Event("tool_started", {"call_id": call.id, "name": call.name, "arguments": arguments})
-        case ToolFinished(record=record):
+        case flexchat.ToolFinished(record=record):
             data = {**record.to_dict(), "result": with_images(record.result)}
             return Event("tool_finished", {"call_id": record.call_id, **data})
-        case AnswerEnd(result=result) if not result.is_paused:
+        case flexchat.AnswerEnd(result=result) if not result.is_paused:
             return Event("answer_end", {})
     return None  # a complete call is reported by tool_started; a paused answer continues

@@ -20,7 +20,20 @@ from ..operations import Call, Event, Json, Operations, Reply, Stream
 from ..pace import turn_reply
 from ..problems import ApiError
 from ..serving import Serving
-from ..shapes import COUNT, EFFORT, MODEL_OPTIONS, NULLABLE_TEXT, TABLE, TEXT, TOKENS, VARIABLES, listed, record
+from ..shapes import (
+    COUNT,
+    EFFORT,
+    MODEL_OPTIONS,
+    NULLABLE_SWITCH,
+    NULLABLE_TABLE,
+    NULLABLE_TEXT,
+    TABLE,
+    TEXT,
+    TOKENS,
+    VARIABLES,
+    listed,
+    record,
+)
 from .chat import REPLAYED
 from .models import named_models
 from .openai_chunks import chunks, completion
@@ -63,77 +76,59 @@ class CompletionRequest:
     warnings: tuple[str, ...]
 
 
+_NAME = {**TEXT, "minLength": 1}
+_NO_TOOLS = {"type": ["array", "null"], "maxItems": 0}
 _PART = {
     "type": "object",
     "properties": {"type": {"enum": ["text", "refusal"]}, "text": TEXT, "refusal": TEXT},
     "anyOf": [{"properties": {"type": {"const": kind}}, "required": ["type", kind]} for kind in ("text", "refusal")],
 }
-_PARTS = {"type": "array", "items": _PART}
-_CALL = {
-    "type": "object",
-    "properties": {
-        "id": NULLABLE_TEXT,
-        "function": {
-            "type": "object",
-            "properties": {"name": {"type": "string", "minLength": 1}, "arguments": NULLABLE_TEXT},
-            "required": ["name"],
-        },
-    },
-    "required": ["function"],
-}
-_MESSAGE = {
-    "type": "object",
-    "properties": {
-        "role": {"enum": ["system", "developer", "user", "assistant", "tool"]},
-        "content": {"anyOf": [TEXT, {"type": "null"}, _PARTS]},
-        "name": NULLABLE_TEXT,
-        "tool_call_id": NULLABLE_TEXT,
-        "tool_calls": {"type": ["array", "null"], "items": _CALL},
-        "refusal": NULLABLE_TEXT,
-    },
-    "required": ["role"],
-}
+_CALL = record({"function": record({"name": _NAME}, arguments=NULLABLE_TEXT)}, id=NULLABLE_TEXT)
+_MESSAGE = record(
+    {"role": {"enum": ["system", "developer", "user", "assistant", "tool"]}},
+    content={"anyOf": [TEXT, {"type": "null"}, listed(_PART)]},
+    tool_calls={"type": ["array", "null"], "items": _CALL},
+    **dict.fromkeys(("name", "tool_call_id", "refusal"), NULLABLE_TEXT),
+)
 _FORM = {
+    **record(
+        {"type": {"enum": ["text", "json_object", "json_schema"]}},
+        json_schema=record(
+            {"schema": record({"type": {"const": "object"}})},
+            name={"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
+            strict=NULLABLE_SWITCH,
+        ),
+    ),
     "type": ["object", "null"],
-    "properties": {
-        "type": {"enum": ["text", "json_object", "json_schema"]},
-        "json_schema": {
-            "type": "object",
-            "properties": {
-                "name": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
-                "schema": {"type": "object", "properties": {"type": {"const": "object"}}, "required": ["type"]},
-                "strict": {"type": ["boolean", "null"]},
-            },
-            "required": ["schema"],
-        },
-    },
-    "required": ["type"],
     "if": {"type": "object", "properties": {"type": {"const": "json_schema"}}},
     "then": {"required": ["json_schema"]},
 }
 _COMPLETIONS = {
-    "type": "object",
-    "properties": {
-        "model": {"type": "string", "minLength": 1},
-        "messages": {"type": "array", "items": _MESSAGE, "minItems": 1, "maxItems": 2_000},
-        "stream": {"type": ["boolean", "null"]},
-        "stream_options": {
-            "type": ["object", "null"],
-            "properties": {"include_usage": {"type": ["boolean", "null"]}},
-        },
+    **record(
+        {"model": _NAME, "messages": {**listed(_MESSAGE), "minItems": 1, "maxItems": 2_000}},
+        stream=NULLABLE_SWITCH,
+        stream_options={**NULLABLE_TABLE, "properties": {"include_usage": NULLABLE_SWITCH}},
+        max_completion_tokens=TOKENS,
+        reasoning_effort=EFFORT,
+        response_format=_FORM,
+        n={"enum": [None, 1]},
+        tools=_NO_TOOLS,
+        functions=_NO_TOOLS,
+        logprobs={"enum": [None, False]},
+        variables=VARIABLES,
         **MODEL_OPTIONS,
-        "max_completion_tokens": TOKENS,
-        "reasoning_effort": EFFORT,
-        "response_format": _FORM,
-        "n": {"enum": [None, 1]},
-        "tools": {"type": ["array", "null"], "maxItems": 0},
-        "functions": {"type": ["array", "null"], "maxItems": 0},
-        "logprobs": {"enum": [None, False]},
-        "variables": VARIABLES,
-    },
-    "required": ["model", "messages"],
+    ),
     "examples": [{"model": PHASES, "messages": [{"role": "user", "content": "What is 2 + 2?"}]}],
 }
+_COMPLETION = record(
+    {
+        **dict.fromkeys(("id", "object", "model"), TEXT),
+        "created": COUNT,
+        "choices": listed(TABLE),
+        "usage": NULLABLE_TABLE,
+        "flexchat": TABLE,
+    }
+)
 _MODEL = record({"id": TEXT, "object": TEXT, "created": COUNT, "owned_by": TEXT})
 
 
@@ -157,19 +152,7 @@ operation = Operations("openai")
     body=_COMPLETIONS,
     refusal=_refusal,
     max_body_bytes=4 * 1024 * 1024,
-    answers={
-        200: record(
-            {
-                "id": TEXT,
-                "object": TEXT,
-                "created": COUNT,
-                "model": TEXT,
-                "choices": listed(TABLE),
-                "usage": {"type": ["object", "null"]},
-                "flexchat": TABLE,
-            }
-        )
-    },
+    answers={200: _COMPLETION},
     problems=(404, 422, 429, 502, 503, 504),
     streams=True,
     takes_key=True,

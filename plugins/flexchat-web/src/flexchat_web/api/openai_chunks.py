@@ -12,18 +12,8 @@ from contextlib import aclosing
 from typing import Any
 
 import attrs
-from flexchat import (
-    AnswerEnd,
-    ReasoningDelta,
-    StreamEvent,
-    TextDelta,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-    Turn,
-    TurnFinished,
-    Usage,
-)
+import flexchat
+from flexchat import StreamEvent, Turn, Usage
 from flexchat.host import TurnEvent
 
 from ..operations import Event
@@ -76,20 +66,20 @@ async def chunks(
                 begun = True
                 yield chunk({"role": "assistant", "content": "", "refusal": None})
             match happened:
-                case TextDelta(text=text) if text:
+                case flexchat.TextDelta(text=text) if text:
                     yield chunk({"content": f"\n\n{text}" if between else text})
                     has_text, between = True, False
-                case ReasoningDelta(text=text) if text:
+                case flexchat.ReasoningDelta(text=text) if text:
                     yield chunk({"reasoning_content": text})
-                case ToolStarted(call=call) if begun:
+                case flexchat.ToolStarted(call=call) if begun:
                     yield Event(None, None, comment=f"the tool {call.name} runs")
-                case ToolProgress(tool=name) if begun:
+                case flexchat.ToolProgress(tool=name) if begun:
                     yield Event(None, None, comment=f"the tool {name} goes on")
-                case ToolFinished(record=record) if begun:
+                case flexchat.ToolFinished(record=record) if begun:
                     yield Event(None, None, comment=f"the tool {record.tool} has finished")
-                case AnswerEnd(result=result):
+                case flexchat.AnswerEnd(result=result):
                     between = has_text and not result.is_paused
-                case TurnFinished(turn=ended):
+                case flexchat.TurnFinished(turn=ended):
                     yield chunk({}, _finish_reason(ended), flexchat=_whole(ended, warnings))
                     if include_usage:
                         usage = _usage(ended.response.usage)
