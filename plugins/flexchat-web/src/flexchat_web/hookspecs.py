@@ -1,8 +1,8 @@
 """The hooks that flexchat-web offers to other plugins.
 
-Implementations import nothing from flexchat-web at run time: what they need is passed as ``web``, the module
-flexchat_web.plugin_api, and in every call as ``call.web``; flexchat_web.typing has the types. Mark them
-``@hookimpl(optionalhook=True)``, so that the plugin also loads without flexchat-web.
+What implementations need is passed as ``web``, the module flexchat_web.plugin_api, and in every call as ``call.web``;
+flexchat_web.typing has the types. Mark them ``@hookimpl(optionalhook=True)``, and import flexchat_web.typing and
+flexchat_web.shapes (JSON Schemas) only in modules that the hooks import, so that the plugin also loads without it.
 
 Plugin operations go through the same guard, tenants, schema checks and OpenAPI document as ours.
 """

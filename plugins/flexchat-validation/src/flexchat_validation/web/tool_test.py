@@ -11,11 +11,14 @@ from typing import Any
 import attrs
 from flexchat import ChatRequestError, FlexChat, FlexChatError, Turn
 from flexchat.host import ResponseRule, RuleTools, document_of
-from flexchat_web import shapes
 from flexchat_web.shapes import (
     COUNT,
+    NULLABLE_SWITCH,
+    NULLABLE_TABLE,
     NULLABLE_TEXT,
+    NUMBER,
     SWITCH,
+    TABLE,
     TEXT,
     TEXTS,
     TOOL_CALL,
@@ -71,7 +74,7 @@ _BODY = {
         {"query": WORDS, "model": WORDS},
         llm={**TEXT, "description": "The service; by default it precedes the model: LLM/MODEL."},
         provider_config=_SERVICE,
-        registry={**listed(shapes.TABLE), "description": "Tools instead of the configuration's."},
+        registry={**listed(TABLE), "description": "Tools instead of the configuration's."},
         record={**SWITCH, "description": "false: no tool call is expected, so nothing is judged or recorded."},
         run_tools={
             **SWITCH,
@@ -89,9 +92,9 @@ _OUTCOME = {
     "not_run": {**TEXTS, "description": "Called tools that only answered with success."},
     "max_iterations_reached": SWITCH,
     "iterations": COUNT,
-    "succeeded": shapes.NULLABLE_SWITCH,
-    "elapsed_ms": shapes.NUMBER,
-    "usage": shapes.NULLABLE_TABLE,
+    "succeeded": NULLABLE_SWITCH,
+    "elapsed_ms": NUMBER,
+    "usage": NULLABLE_TABLE,
     "finish_reason": NULLABLE_TEXT,
     "validation": STATUS,
 }
