@@ -29,7 +29,7 @@ from .page_files import STATIC, PageFiles
 from .problems import ApiError
 from .sending import Send, SlowReaderError, Streams, ended, problem_response, response_of, send_stream, stream_head
 from .serving import Serving, Settings
-from .sessions import Sessions, is_secure, session_of
+from .sessions import is_secure, session_of
 
 if TYPE_CHECKING:
     from flexchat.host import PluginHost, ReadConfig
@@ -82,14 +82,7 @@ class WebApp:
         self._static = StaticFiles(directory=STATIC)
         self._watch = watch
         self._works: list[asyncio.Task[None]] = []
-        self._guard = Guard(
-            self._answer,
-            serving.settings,
-            is_open=self._is_open,
-            mask=serving.mask,
-            session_tenant=lambda id: Sessions.of(serving).tenant_of(id),
-            begin_session=lambda token: Sessions.of(serving).begin(token),
-        )
+        self._guard = Guard(self._answer, serving, self._is_open)
         self._offer()
 
     def _offer(self) -> None:

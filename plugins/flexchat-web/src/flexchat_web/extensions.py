@@ -34,8 +34,7 @@ PAGES = ("chat", "activity", "tools", "config", "explain")
 """Ours, as static/js/main.js names them."""
 
 _CHATS = (chat, conversations, journal, turns, questions, effects, tools, tool_sources)
-_SERVER = (openai, server, session)
-_CONFIG = (configuration, connections)
+_SERVER_AND_CONFIG = (openai, server, session, configuration, connections)
 
 T = TypeVar("T")
 
@@ -46,9 +45,8 @@ def collect_operations(serving: Serving) -> Iterator[Operation]:
     ModelLists.of(serving).facts = facts
     first = [operation for module in _CHATS for operation in module.operation.declared]
     first += [with_facts(operation, facts) for operation in models.operation.declared]
-    last = [operation for module in _SERVER for operation in module.operation.declared]
-    config = [operation for module in _CONFIG for operation in module.operation.declared]
-    owners = {(operation.method, operation.path): "FlexChat's own" for operation in (*first, *last, *config)}
+    last = [operation for module in _SERVER_AND_CONFIG for operation in module.operation.declared]
+    owners = {(operation.method, operation.path): "FlexChat's own" for operation in (*first, *last)}
     yield from map(convert_errors, first)
     hook = "flexchat_web_operations"
     for plugin, operation in _offers(serving, hook, Operation):
@@ -59,7 +57,6 @@ def collect_operations(serving: Serving) -> Iterator[Operation]:
         owners[place] = f"an operation of {plugin}"
         yield convert_errors(operation)
     yield from map(convert_errors, last)
-    yield from config
 
 
 def collect_pages(serving: Serving) -> Iterator[Page]:

@@ -24,8 +24,8 @@ from starlette.responses import Response
 
 from .problems import ApiError
 from .sending import Send, problem_response
-from .serving import Settings
-from .sessions import bearer_of, cookie, is_secure, session_of, tenant_of
+from .serving import Serving
+from .sessions import Sessions, bearer_of, cookie, is_secure, session_of, tenant_of
 
 log = logging.getLogger(__name__)
 
@@ -76,22 +76,10 @@ class Guard:
 
     Args:
         is_open: Whether a path needs no token.
-        mask: Removes secrets from what is logged.
-        session_tenant, begin_session: Look up a session's tenant, and begin a session; see Sessions.
     """
 
-    def __init__(
-        self,
-        app: App,
-        settings: Settings,
-        *,
-        is_open: Callable[[str, str], bool],
-        mask: Callable[[str], str],
-        session_tenant: Callable[[str], Awaitable[str | None]],
-        begin_session: Callable[[str], Awaitable[str]],
-    ) -> None:
-        self._app, self._settings, self._is_open, self._mask = app, settings, is_open, mask
-        self._session_tenant, self._begin_session = session_tenant, begin_session
+    def __init__(self, app: App, serving: Serving, is_open: Callable[[str, str], bool]) -> None:
+        self._app, self._serving, self._settings, self._is_open = app, serving, serving.settings, is_open
 
     async def __call__(self, scope: Scope, receive: Any, send: Send) -> None:
         """Answer a request."""
@@ -108,7 +96,7 @@ class Guard:
                 response = await self._admitted(scope, headers, path) or self._app
                 await response(scope, body.receive, answer)
         except Exception as error:  # noqa: BLE001  the last line of defence
-            problem = error if isinstance(error, ApiError) else incident(error, self._mask)
+            problem = error if isinstance(error, ApiError) else incident(error, self._serving.mask)
             if not answer.begun:
                 await problem_response(problem, openai=path.startswith("/v1/"))(scope, receive, answer)
 
@@ -139,7 +127,7 @@ class Guard:
         is_open = self._is_open(scope["method"], path)
         if not bearer and session and not is_open:
             with self._storing():
-                tenant = await self._session_tenant(session)
+                tenant = await Sessions.of(self._serving).tenant_of(session)
         if tenant is None and not is_open:
             raise _refused(bearer, session)
         scope["flexchat.tenant"] = tenant if tenant is not None else DEFAULT_TENANT
@@ -151,7 +139,7 @@ class Guard:
         try:
             yield
         except (StorageError, PathError) as error:
-            log.error("%s", self._mask(str(error)))
+            log.error("%s", self._serving.mask(str(error)))
             raise ApiError(
                 503, "the sessions of browsers cannot be read or stored; the server's log says why", kind="storage"
             ) from error
@@ -216,7 +204,7 @@ class Guard:
         response = Response(None, 303, {"location": f"{base}/"})
         if headers.get("sec-fetch-site") not in _FOREIGN:
             with self._storing():
-                session = await self._begin_session(token)
+                session = await Sessions.of(self._serving).begin(token)
             response.headers["set-cookie"] = cookie(session, base=base, secure=is_secure(scope, headers))
         return response
 

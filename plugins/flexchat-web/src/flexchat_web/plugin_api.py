@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from .apart import Apart
-from .api.events import events_of
-from .api.models import chosen_model, listed_models, named_models
-from .config.permitted import refused
-from .operations import Event, Json, ModelFact, Operation, Page, Stream, Text, Written
-from .problems import ApiError
-from .sending import encoded
-from .shapes import TOOL_CALL, TURN_PROBLEMS
-
-__all__ = [
-    "TOOL_CALL",
-    "TURN_PROBLEMS",
-    "Apart",
-    "ApiError",
-    "Event",
-    "Json",
-    "ModelFact",
-    "Operation",
-    "Page",
-    "Stream",
-    "Text",
-    "Written",
-    "chosen_model",
-    "encoded",
-    "events_of",
-    "listed_models",
-    "named_models",
-    "refused",
-]
+from .apart import Apart as Apart
+from .api.events import events_of as events_of
+from .api.models import chosen_model as chosen_model
+from .api.models import listed_models as listed_models
+from .api.models import named_models as named_models
+from .config.permitted import refused as refused
+from .operations import Event as Event
+from .operations import Json as Json
+from .operations import ModelFact as ModelFact
+from .operations import Operation as Operation
+from .operations import Page as Page
+from .operations import Stream as Stream
+from .operations import Text as Text
+from .operations import Written as Written
+from .problems import ApiError as ApiError
+from .sending import encoded as encoded
+from .shapes import TOOL_CALL as TOOL_CALL
+from .shapes import TURN_PROBLEMS as TURN_PROBLEMS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flexchat import CollectionChoice, OnQuestion, Turn, read_history
+from flexchat import CollectionChoice, Turn, read_history
 
 from ..operations import Call, Operations, Reply, Stream, Written
 from ..pace import LongAnswers, encoded_in_pieces, paced, turn_reply
@@ -51,7 +51,7 @@ _REQUEST = {
 _OPTIONS = {
     **body_schema({}, **MODEL_OPTIONS, reasoning=EFFORT),
     "type": ["object", "null"],
-    "description": "How the model answers this message, in place of what the rule says.",
+    "description": "How the model answers this message, instead of the rule's settings.",
 }
 _PROMPT = {"prompt": WORDS}
 _EXAMPLES = [{"prompt": "What is 2 + 2?"}]
@@ -93,32 +93,25 @@ operation = Operations("chat")
 )
 async def _chat(call: Call) -> Reply:
     """Answer a message; with stream, or if the client accepts text/event-stream, as events."""
-    if call.key is not None:
-        return await _chat_once(call, call.key)
-    if call.body.get("stream", call.wants_stream):
-        events = begun(
-            Turns.of(call.serving), **_request_fields(call.body), **_options(call.body), **_conversation_fields(call)
-        )
-        return Stream(events, stopped=INTERRUPTED if call.body.get("conversation") else None)
-    async with call.serving.chat() as chat:
-        turn = await chat.respond(**_request_fields(call.body), **_options(call.body), **_conversation_fields(call))
-    return await _answered(call, turn, {})
-
-
-async def _chat_once(call: Call, key: str) -> Reply:
-    """Answer a request that has a key: with a new turn, or with that of an earlier request."""
-    turns = Turns.of(call.serving)
-    request = {**_request_fields(call.body), **_options(call.body), "conversation": call.body.get("conversation")}
-    request["on_question"] = _question_handler(call)
-    turn, is_repeat = await turns.join(call.tenant, key, lambda chat: (chat, request))
+    body, turns = call.body, Turns.of(call.serving)
+    request = {**_request_fields(body), **_options(body), "conversation": body.get("conversation")}
+    if body.get("questions"):  # a client that does not show questions must not be waited for
+        request["on_question"] = Questions.of(call.serving).asking(call.tenant)
+    is_stream, stopped = body.get("stream", call.wants_stream), INTERRUPTED if request["conversation"] else None
+    if call.key is None:
+        if is_stream:
+            return Stream(begun(turns, call.tenant, **request), stopped=stopped)
+        async with call.serving.chat() as chat:
+            turn = await chat.respond(**request, tenant=call.tenant)
+        return await _answered(call, turn, {})
+    joined, is_repeat = await turns.join(call.tenant, call.key, lambda chat: (chat, request))
     headers = REPLAYED if is_repeat else {}
-    if not call.body.get("stream", call.wants_stream):
-        with turns.listening(turn):
-            return await _answered(call, await turn.handle.result(), headers)
-    if turns.find(turn.handle.id, call.tenant) is None:
-        return Stream(replayed(turn), headers)
-    events = begun(turns, call.tenant, joined=turn)
-    return Stream(events, headers, stopped=INTERRUPTED if request["conversation"] else None)
+    if not is_stream:
+        with turns.listening(joined):
+            return await _answered(call, await joined.handle.result(), headers)
+    if turns.find(joined.handle.id, call.tenant) is None:
+        return Stream(replayed(joined), headers)
+    return Stream(begun(turns, call.tenant, joined=joined), headers, stopped=stopped)
 
 
 async def _answered(call: Call, turn: Turn, headers: Mapping[str, str]) -> Reply:
@@ -156,31 +149,22 @@ async def explain(call: Call) -> Reply:
             return Written(await encoded_in_pieces(await _explained(explanation, chat.config.responses)))
 
 
+_PROFILE = ("topic", "rag_results", "intent", "service", "collection", "reasoning")
+
+
 async def _explained(explanation: Explanation, rules: Sequence[ResponseRule]) -> dict[str, Any]:
     profile = explanation.profile
     return {
         "rule": explanation.rule,
         "tools": list(explanation.tools),
-        "profile": {
-            "topic": profile.topic,
-            "rag_results": profile.rag_results,
-            "intent": profile.intent,
-            "service": profile.service,
-            "collection": profile.collection,
-            "reasoning": profile.reasoning,
-            "documents": len(profile.documents),
-        },
+        "profile": {**{name: getattr(profile, name) for name in _PROFILE}, "documents": len(profile.documents)},
         "verdicts": [
             {"rule": v.rule, "fits": v.fits, "failed": list(v.failed)} async for v in paced(explanation.verdicts)
         ],
         "phases": [phase.to_dict() for phase in explanation.phases],
         "rules": [
-            {
-                "llm": rule.llm,
-                "model": rule.model,
-                "match": dict(rule.match),
-                **({"name": rule.name} if rule.name else {}),
-            }
+            {"llm": rule.llm, "model": rule.model, "match": dict(rule.match)}
+            | ({"name": rule.name} if rule.name else {})
             async for rule in paced(rules)
         ],
     }
@@ -201,20 +185,6 @@ def _request_fields(body: dict[str, Any]) -> dict[str, Any]:
 
 def _options(body: dict[str, Any]) -> dict[str, Any]:
     options = {name: value for name, value in (body.get("options") or {}).items() if value is not None}
-    whole = {
+    return options | {
         name: int(options[name]) for name in ("max_tokens", "seed") if name in options
-    }  # 5.0 is an integer in JSON
-    return {**options, **whole}
-
-
-def _conversation_fields(call: Call) -> dict[str, Any]:
-    return {
-        "conversation": call.body.get("conversation"),
-        "tenant": call.tenant,
-        "on_question": _question_handler(call),
-    }
-
-
-def _question_handler(call: Call) -> OnQuestion | None:
-    """Return the handler of questions; None for a client that does not show them, and must not be waited for."""
-    return Questions.of(call.serving).asking(call.tenant) if call.body.get("questions") else None
+    }  # 5.0 is an integer

@@ -60,7 +60,7 @@ async def _own(call: Call) -> AsyncIterator[Any]:
 
 _RULE = {
     **record({"rule": TEXT, "turns": COUNT, "cost": COST}),
-    "description": "What the turns that a rule answered cost; by its name, else its number.",
+    "description": "The cost of the turns that a rule answered; by its name, else its number.",
 }
 _TURNS = listed(
     record(
@@ -164,35 +164,23 @@ def _attachment(title: str, kind: str) -> str:
 
 
 def _info(info: ConversationInfo) -> dict[str, Any]:
-    return {
-        "id": info.id,
-        "title": info.title,
-        "turns": info.turns,
-        "topic": info.topic,
-        "status": info.status,
-        "created_at": info.started_at,
-        "updated_at": info.used_at,
-        "cost": None if info.cost is None else info.cost.to_dict(),
-    }
+    data = info.to_dict()
+    return {"created_at": data.pop("started_at"), "updated_at": data.pop("used_at"), **data}
+
+
+_UNCHANGED = (
+    *("id", "at", "status", "error", "topic", "intent", "rule", "rule_name", "model", "finish_reason"),
+    "max_iterations_reached",
+)
 
 
 def kept_turn(turn: ConversationTurn) -> dict[str, Any]:
     """Return a kept turn: its messages, and the rest as Turn.to_dict has it for one that has just ended."""
     data: dict[str, Any] = without_provider_data(turn_to_dict(turn))
     return {
-        "id": turn.id,
+        **{name: getattr(turn, name) for name in _UNCHANGED},
         "messages": data["messages"],
-        "at": turn.at,
-        "status": turn.status,
-        "error": turn.error,
-        "topic": turn.topic,
-        "intent": turn.intent,
-        "rule": turn.rule,
-        "rule_name": turn.rule_name,
         "service": turn.llm,
-        "model": turn.model,
-        "finish_reason": turn.finish_reason,
-        "max_iterations_reached": turn.max_iterations_reached,
         "usage": turn.usage.to_dict() if turn.usage else None,
         "cost": turn.cost.to_dict(),
         "tool_calls": [record.to_dict() for record in turn.tool_calls or ()],
@@ -210,9 +198,6 @@ def without_provider_data(data: Any) -> Any:
     if isinstance(data, dict):
         return {key: without_provider_data(value) for key, value in data.items() if key != "provider_data"}
     if isinstance(data, list):
-        return [
-            without_provider_data(item)
-            for item in data
-            if not (isinstance(item, dict) and item.get("type") == "opaque")
-        ]
+        kept_items = [item for item in data if not (isinstance(item, dict) and item.get("type") == "opaque")]
+        return [without_provider_data(item) for item in kept_items]
     return data

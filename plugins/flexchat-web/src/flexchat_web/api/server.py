@@ -1,4 +1,4 @@
-"""What the page needs to start, Markdown for it, and whether the process runs and its stores answer."""
+"""The page's settings, Markdown for it, and whether the process runs and its stores answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flexchat import FlexChatError, RetrievalError
 from ..apart import Apart
 from ..markdown import QUICK, all_rendered, price
 from ..operations import Call, Json, Operations, Reply
-from ..shapes import COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, body_schema, listed, record
+from ..shapes import COUNT, NULLABLE_TABLE, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, body_schema, listed, record
 
 if TYPE_CHECKING:
     from flexchat import FlexChat
@@ -93,7 +93,7 @@ operation = Operations("server")
     open=True,
 )
 async def health(call: Call) -> Reply:
-    """Check that the process runs; what it consists of is shown to those who may use it."""
+    """Check that the process runs; those who may use it also see its parts."""
     if call.is_stranger:
         return Json({"status": "ok"})
     async with call.serving.chat() as chat:
@@ -115,7 +115,7 @@ async def health(call: Call) -> Reply:
     open=True,
 )
 async def ready(call: Call) -> Reply:
-    """Check that the stores answer; which one does not is shown to those who may use the server."""
+    """Check that the stores answer; those who may use the server also see which one does not."""
     stores = await Readiness.of(call.serving).stores()
     is_ready = not any(stores.values())
     details = {} if call.is_stranger else {"stores": {name: text or "ok" for name, text in stores.items()}}
@@ -123,6 +123,7 @@ async def ready(call: Call) -> Reply:
 
 
 _COLLECTIONS_S = 5.0
+_SWITCHES = ("read_only", "asks_for_token", "keeps_conversations", "keeps_effects", "has_tools")
 
 
 @operation(
@@ -131,25 +132,19 @@ _COLLECTIONS_S = 5.0
     answers={
         200: record(
             {
-                "title": TEXT,
-                "version": TEXT,
-                "read_only": SWITCH,
-                "asks_for_token": SWITCH,
+                **dict.fromkeys(("title", "version", "reloaded_at"), TEXT),
+                **dict.fromkeys(_SWITCHES, SWITCH),
                 "config": record({"name": TEXT, "format": NULLABLE_TEXT}),
                 "llms": listed(record({"name": TEXT, "provider": TEXT, "default_model": NULLABLE_TEXT})),
                 "collections": listed(record({"service": TEXT, "name": TEXT, "count": COUNT})),
-                "keeps_conversations": SWITCH,
-                "keeps_effects": SWITCH,
-                "has_tools": SWITCH,
-                "reloaded_at": TEXT,
                 "notes": TEXTS,
-                "config_problem": {"type": ["object", "null"]},
+                "config_problem": NULLABLE_TABLE,
             }
         )
     },
 )
 async def ui_config(call: Call) -> Reply:
-    """Return what the page needs to start."""
+    """Return the settings with which the page starts."""
     serving = call.serving
     source = serving.source if isinstance(serving.source, Path) else None
     problems = [{"path": p.path, "text": serving.mask(p.text), "line": p.line} for p in serving.config_problems]

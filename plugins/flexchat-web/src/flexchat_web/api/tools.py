@@ -1,4 +1,4 @@
-"""The tools: lists them, shows how services accept them, and calls one by hand."""
+"""The tools: lists them, shows how services accept them, and calls one for a person."""
 
 from __future__ import annotations
 
@@ -11,15 +11,26 @@ from flexchat_cli import BYTES_PER_TOKEN, rule_cost
 from flexchat_sdk import lint_tools
 
 from ..operations import Call, Json, Operations, Reply
-from ..shapes import COST, COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, TOOL_RESULT, body_schema, listed, record
+from ..shapes import (
+    COST,
+    COUNT,
+    NULLABLE_TEXT,
+    NUMBER,
+    SWITCH,
+    TABLE,
+    TEXT,
+    TEXTS,
+    TOOL_RESULT,
+    body_schema,
+    listed,
+    record,
+)
 from .chat import REPLAYED
 from .events import with_images
 
 _TOOL = record(
     {
-        "name": TEXT,
-        "description": TEXT,
-        "type": TEXT,
+        **dict.fromkeys(("name", "description", "type"), TEXT),
         "parameters": TABLE,
         "implementation": record({"type": TEXT}),
         "effect": {"enum": ["read", "idempotent", "write"]},
@@ -29,23 +40,33 @@ _TOOL = record(
 )
 
 
+_COUNTS = dict.fromkeys(("count", "max_iterations"), COUNT)
+_FINDING = record(
+    {
+        **dict.fromkeys(("tool", "dialect"), TEXT),
+        "status": {"enum": ["accepted", "rewritten", "refused"]},
+        "sentence": NULLABLE_TEXT,
+        "notes": listed(TABLE),
+    }
+)
+_COST_OF_RULE = record(
+    {
+        **dict.fromkeys(("rule", "tokens"), COUNT),
+        "name": NULLABLE_TEXT,
+        "format": TEXT,
+        "cost": COST,
+        "tools": listed(record({"tool": TEXT, "tokens": COUNT})),
+        "unsendable": TEXTS,
+    }
+)
+
 operation = Operations("tools")
 
 
 @operation(
     "GET",
     "/api/tools/list",
-    answers={
-        200: record(
-            {
-                "tools": listed(_TOOL),
-                "count": COUNT,
-                "enabled": SWITCH,
-                "apply_globally": SWITCH,
-                "max_iterations": COUNT,
-            }
-        )
-    },
+    answers={200: record({"tools": listed(_TOOL), **_COUNTS, **dict.fromkeys(("enabled", "apply_globally"), SWITCH)})},
 )
 async def list_tools(call: Call) -> Reply:
     """List the configuration's tools; none if tools are switched off."""
@@ -93,24 +114,7 @@ async def call_tool(call: Call) -> Reply:
     "GET",
     "/api/tools/lint",
     name="lint_tools",
-    answers={
-        200: record(
-            {
-                "services": TEXTS,
-                "findings": listed(
-                    record(
-                        {
-                            "tool": TEXT,
-                            "dialect": TEXT,
-                            "status": {"enum": ["accepted", "rewritten", "refused"]},
-                            "sentence": NULLABLE_TEXT,
-                            "notes": listed(TABLE),
-                        }
-                    )
-                ),
-            }
-        )
-    },
+    answers={200: record({"services": TEXTS, "findings": listed(_FINDING)})},
 )
 async def _lint(call: Call) -> Reply:
     """Report whether the configured providers accept, rewrite or refuse each tool's schema."""
@@ -137,27 +141,7 @@ async def _lint(call: Call) -> Reply:
 @operation(
     "GET",
     "/api/tools/cost",
-    answers={
-        200: record(
-            {
-                "rules": listed(
-                    record(
-                        {
-                            "rule": COUNT,
-                            "name": NULLABLE_TEXT,
-                            "format": TEXT,
-                            "tokens": COUNT,
-                            "cost": COST,
-                            "tools": listed(record({"tool": TEXT, "tokens": COUNT})),
-                            "unsendable": listed(TEXT),
-                        }
-                    )
-                ),
-                "budget_tokens": COUNT,
-                "bytes_per_token": {"type": "number"},
-            }
-        )
-    },
+    answers={200: record({"rules": listed(_COST_OF_RULE), "budget_tokens": COUNT, "bytes_per_token": NUMBER})},
 )
 async def tools_cost(call: Call) -> Reply:
     """Estimate what each rule's tools cost in every request, in tokens and US dollars."""
@@ -177,13 +161,5 @@ async def tools_cost(call: Call) -> Reply:
 
 
 def _as_data(tool: ToolDefinition) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "type": tool.type,
-        "parameters": tool.parameters,
-        "implementation": {"type": tool.implementation.type},
-        "effect": tool.effect,
-        "timeout_ms": tool.timeout_ms,
-        "source": tool.source,
-    }
+    names = ("name", "description", "type", "parameters", "effect", "timeout_ms", "source")
+    return {name: getattr(tool, name) for name in names} | {"implementation": {"type": tool.implementation.type}}

@@ -42,10 +42,10 @@ CLOSING_S = 5.0
 """How long the server waits for its turns when it shuts down."""
 
 POLL_S = 0.25
-"""How often it is looked for what another process tells of a turn."""
+"""Interval between two reads of the events that another process writes."""
 
 END_GRACE_S = 5.0
-"""How long a process has to tell how a turn ended; after that, others tell it."""
+"""How long a process has to write a turn's last event; after that, others derive it from the conversation."""
 
 MAX_RESUMED = 4
 """Most turns of dead processes that are run at once."""
@@ -343,7 +343,7 @@ async def resume_forever(serving: Serving) -> None:
         except Exception as error:  # noqa: BLE001  the next attempt may succeed
             if str(error) != last_error:
                 last_error = str(error)
-                log.warning("interrupted turns cannot be taken up: %s", serving.mask(last_error))
+                log.warning("interrupted turns cannot be resumed: %s", serving.mask(last_error))
         async with serving.chat() as chat:
             seconds = chat.tools.effects.lease_s / 6
         await asyncio.sleep(seconds)
@@ -443,7 +443,7 @@ async def join_turn(call: Call) -> Reply:
 
 @operation("POST", "/api/turns/{id}/cancel", answers={200: record({"turn": TURN})}, problems=(404, 409, 503))
 async def cancel_turn(call: Call) -> Reply:
-    """End a turn that runs or was interrupted, and return what there is of it, which is kept."""
+    """End a running or interrupted turn, and return the part of it that is kept."""
     id = call.path["id"]
     turn = Turns.of(call.serving).find(id, call.tenant)
     if turn is not None:
@@ -463,7 +463,7 @@ async def cancel_turn(call: Call) -> Reply:
     problems=(404, 409, 503),
 )
 async def resume_turn(call: Call) -> Reply:
-    """Take up an interrupted turn, which then runs here; its events say what comes of it."""
+    """Resume an interrupted turn in this process; follow its events for the outcome."""
     try:
         turn = await Turns.of(call.serving).resume(call.path["id"], call.tenant)
     except (ChatRequestError, UnknownTurnError):
