@@ -172,8 +172,3 @@ def _cut(text: str, limit: int) -> str:
 
 def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: "1 case", "1,200 cases"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -16,7 +16,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .arguments import assigned, counted, shorten
+from flexchat.host import counted
+
+from .arguments import assigned, shorten
 
 _TYPES: Mapping[str, type] = {
     "string": str,

@@ -7,8 +7,8 @@ from typing import Any
 
 import attrs
 from flexchat import Usage
+from flexchat.host import counted
 
-from .arguments import counted
 from .attempts import ASPECTS, Attempt, ModelKey, json_data
 from .fingerprint import stale_reasons
 from .statistics import Status, Verdict, verdict

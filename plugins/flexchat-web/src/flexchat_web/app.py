@@ -17,17 +17,18 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import compile_path
 from starlette.staticfiles import StaticFiles
+from starlette.types import Receive, Scope, Send
 
 from . import plugin_api
 from .apart import Apart
 from .checking import Route, Unread, read_body
 from .extensions import collect_operations, collect_pages
-from .guard import Guard, Scope, headers_of, incident, path_of
+from .guard import Guard, headers_of, incident, path_of
 from .openapi import openapi_operation
 from .operations import Call, Event, Operation, Stream
 from .page_files import STATIC, PageFiles
 from .problems import ApiError
-from .sending import Send, SlowReaderError, Streams, ended, problem_response, response_of, send_stream, stream_head
+from .sending import SlowReaderError, Streams, ended, problem_response, response_of, send_stream, stream_head
 from .serving import Serving, Settings
 from .sessions import is_secure, session_of
 
@@ -98,7 +99,7 @@ class WebApp:
         self._files = PageFiles(pages)
         self._page_files = {page.name: StaticFiles(directory=page.folder, check_dir=False) for page in pages}
 
-    async def __call__(self, scope: Scope, receive: Any, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer an ASGI request."""
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
@@ -126,7 +127,7 @@ class WebApp:
         if self._watch:
             self._works.append(asyncio.create_task(self.serving.watch()))
 
-    async def _lifespan(self, receive: Any, send: Send) -> None:
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
@@ -144,7 +145,7 @@ class WebApp:
             return self._routes.find(method, path)[0].operation.open
         return False
 
-    async def _answer(self, scope: Scope, receive: Any, send: Send) -> None:
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         method, path = scope["method"], path_of(scope)
         if path == "/" or path.startswith("/static/"):
             await (await self._page(path, scope))(scope, receive, send)
@@ -169,7 +170,7 @@ class WebApp:
         except ApiError as problem:
             await problem_response(problem, openai=route.operation.openai_errors)(scope, receive, send)
 
-    async def _run(self, operation: Operation, call: Call, scope: Scope, receive: Any, send: Send) -> None:
+    async def _run(self, operation: Operation, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
         reply = await operation.handle(call)
         if not isinstance(reply, Stream):
             await response_of(reply)(scope, receive, send)
@@ -321,6 +322,6 @@ def _retries(headers: Mapping[str, str]) -> int:
     return int(header) if header.isascii() and header.isdigit() and len(header) < 4 else 0
 
 
-async def _wait_for_disconnect(receive: Any) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

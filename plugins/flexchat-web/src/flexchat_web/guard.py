@@ -13,7 +13,7 @@ import logging
 import re
 import secrets
 import traceback
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -21,9 +21,10 @@ from flexchat import StorageError
 from flexchat.host import DEFAULT_TENANT, contained
 from flexchat.store import PathError
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .problems import ApiError
-from .sending import Send, problem_response
+from .sending import problem_response
 from .serving import Serving
 from .sessions import Sessions, bearer_of, cookie, is_secure, session_of, tenant_of
 
@@ -66,10 +67,6 @@ _EVERYWHERE = (
     (b"content-security-policy", _PAGE_POLICY.encode()),
 )
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Mapping[str, Any]]]
-App = Callable[[Scope, Any, Send], Awaitable[None]]
-
 
 class Guard:
     """An ASGI app around another: refuses callers that are not allowed, and lets no exception out.
@@ -78,10 +75,10 @@ class Guard:
         is_open: Whether a path needs no token.
     """
 
-    def __init__(self, app: App, serving: Serving, is_open: Callable[[str, str], bool]) -> None:
+    def __init__(self, app: ASGIApp, serving: Serving, is_open: Callable[[str, str], bool]) -> None:
         self._app, self._serving, self._settings, self._is_open = app, serving, serving.settings, is_open
 
-    async def __call__(self, scope: Scope, receive: Any, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
@@ -280,7 +277,7 @@ class _Body:
             "transfer-encoding" in headers or headers.get("content-length", "0").strip("0")
         )
 
-    async def receive(self) -> Mapping[str, Any]:
+    async def receive(self) -> Message:
         """Receive the next message."""
         message = await self._receive()
         if message["type"] == "http.disconnect" or not message.get("more_body", False):
@@ -311,9 +308,9 @@ class _Answer:
         self.begun = False
         self._send, self._headers, self._body = send, headers, body
         self._is_packed, self._is_head = is_packed and not is_head, is_head
-        self._start: MutableMapping[str, Any] | None = None
+        self._start: Message | None = None
 
-    async def __call__(self, message: MutableMapping[str, Any]) -> None:
+    async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             own = [*message.get("headers", ())]
             names = {name.lower() for name, _ in own}

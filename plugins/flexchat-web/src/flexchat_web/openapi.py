@@ -94,7 +94,7 @@ def _parameter(name: str, place: str, schema: Schema) -> dict[str, Any]:
 
 
 def _operation(operation: Operation, *, token: bool) -> dict[str, Any]:
-    document = {"operationId": operation.name, "summary": operation.summary, "tags": [operation.tag]}
+    document: dict[str, Any] = {"operationId": operation.name, "summary": operation.summary, "tags": [operation.tag]}
     parameters = [_parameter(name, "path", {**TEXT, "minLength": 1}) for name in _PARAMETER.findall(operation.path)]
     parameters += [_parameter(name, "query", schema) for name, schema in operation.query.items()]
     if operation.resumes:

@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import json
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Send
 
 from .operations import Event, Json, Reply, Stream, Text, Written
 from .problems import ApiError
@@ -21,8 +22,6 @@ after that, clients that wait 5 seconds for each piece are served."""
 
 SLOW_READER_SECONDS = 60.0
 """How long one piece of a stream may wait for the client to read; then the connection is closed."""
-
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 def encoded(data: Any) -> bytes:
@@ -117,7 +116,7 @@ def problem_response(problem: ApiError, *, openai: bool = False) -> Response:
 def stream_head(stream: Stream) -> Response:
     """Return the answer that a stream begins with, without its events."""
     headers = {"x-accel-buffering": "no", **stream.headers}
-    return StreamingResponse(stream.events, headers=headers, media_type="text/event-stream")
+    return StreamingResponse((), headers=headers, media_type="text/event-stream")
 
 
 async def send_stream(stream: Stream, send: Send, *, failed: Callable[[Exception], Event], streams: Streams) -> None:

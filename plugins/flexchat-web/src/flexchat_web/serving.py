@@ -19,6 +19,7 @@ from flexchat.host import (
     ConfigDocument,
     ReadConfig,
     as_configured,
+    counted,
     digest_of,
     error_name,
     installed_plugins,
@@ -268,8 +269,7 @@ class Serving:
             try:
                 await self.reload()
             except ConfigError as error:
-                count = "1 problem" if len(error.problems) == 1 else f"{len(error.problems)} problems"
-                first = self.mask(str(error.problems[0]))
+                count, first = counted(len(error.problems), "problem"), self.mask(str(error.problems[0]))
                 log.warning("the changed configuration has %s, so the old one stays in use: %s", count, first)
             except Exception as error:  # noqa: BLE001  a plugin may raise anything, and the next change is watched for
                 self._seen = fingerprint

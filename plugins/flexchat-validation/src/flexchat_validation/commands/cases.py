@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 from flexchat import ConfigError, Problem
+from flexchat.host import counted
 from flexchat_cli import FILE_NAME, OK, UNUSABLE, CommandContext, UsageError, argument, one_line
-
-from ..arguments import counted
 
 if TYPE_CHECKING:
     from flexchat import FlexChat

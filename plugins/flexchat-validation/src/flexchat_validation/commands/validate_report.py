@@ -9,10 +9,10 @@ from typing import Any
 
 import attrs
 from flexchat import StorageError
+from flexchat.host import counted
 from flexchat.store import replacing
 from flexchat_cli import Style, Terminal, one_line
 
-from ..arguments import counted
 from ..attempts import Attempt, attempt_to_dict
 from ..junit import junit_xml
 from ..running import Plan, Progress, ValidationRun

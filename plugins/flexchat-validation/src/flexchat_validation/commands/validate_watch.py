@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+from flexchat.host import counted
 from flexchat_cli import Terminal
 
-from ..arguments import counted
 from ..attempts import Attempt
 from ..running import Progress, ValidationRun
 

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 from flexchat import ConfigError
-from flexchat.host import did_you_mean
+from flexchat.host import counted, did_you_mean
 from flexchat.store import open_file
 from flexchat_cli import FILE_NAME, CommandContext, Terminal, UsageError, argument, one_line
 
-from ..arguments import counted
 from .validate import store_option, store_path
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
-from flexchat.host import read_file
+from flexchat.host import counted, read_file
 from flexchat.plugin import FlexChatError
 from flexchat_cli import FILE_NAME, CommandContext
 
@@ -118,8 +118,7 @@ def serve(context: CommandContext, /, host: str, port: int, reload: bool, open_p
         app = create_app(source, plugins=plugins, settings=settings, watch=reload)
         url = _url(listening)
         if app.serving.notes:
-            count = "1 note" if len(app.serving.notes) == 1 else f"{len(app.serving.notes)} notes"
-            terminal.say(f"{name}: {count}; flexchat check shows them", "dim")
+            terminal.say(f"{name}: {counted(len(app.serving.notes), 'note')}; flexchat check shows them", "dim")
 
         def started() -> None:
             terminal.out(f"FlexChat at {url}/ (config: {name})")

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from pathlib import Path
 from typing import Any
 
 import attrs
 from flexchat import ConfigError, FlexChat, PluginError, Problem
-from flexchat.host import ConfigDocument, copied, document_of, read_config
+from flexchat.host import ConfigDocument, copied, counted, document_of, read_config
 from flexchat_cli import config_schema, find_check_problems
 
 from ..apart import Apart
@@ -70,9 +70,8 @@ async def _elsewhere(work: Callable[[Call], Reply], call: Call, size: int) -> Re
     if facts is None:
         return await asyncio.to_thread(work, call)
     # The facts hold what the work needs to know about the server; a module cannot be pickled, and is not needed.
-    alike: Any = facts
-    nothing: Any = None
-    return await Apart.of(call.serving).run(_written_by, work, attrs.evolve(call, serving=alike, web=nothing))
+    parts: dict[str, Any] = {"serving": facts, "web": None}
+    return await Apart.of(call.serving).run(_written_by, work, attrs.evolve(call, **parts))
 
 
 def _written_by(work: Callable[[Call], Reply], call: Call) -> Reply:
@@ -106,18 +105,12 @@ operation = Operations("configuration")
     answers={
         200: body_schema(
             {
-                "name": TEXT,
+                **dict.fromkeys(("name", "text", "version"), TEXT),
                 "format": FORMAT,
-                "text": TEXT,
                 "config": TABLES,
-                "version": TEXT,
-                "others": {
-                    "type": "array",
-                    "items": TEXT,
-                    "description": "Files it includes, and its prompts' files; they are changed by hand only.",
-                },
+                "others": {**TEXTS, "description": "Files it includes, and its prompts' files; edited outside only."},
                 "editable": SWITCH,
-                "in_force": {"type": "boolean", "description": "Whether this is the configuration in use."},
+                "in_force": {**SWITCH, "description": "Whether this is the configuration in use."},
                 "problems": FLAWS,
                 "notes": FLAWS,
             }
@@ -141,7 +134,7 @@ def _show(call: Call) -> Reply:
     text, problems = _masked_text(call.serving, file)
     return Json(
         {
-            "name": file.name if file.path is not None else _in_no_file(call.serving),
+            "name": file.name if file.path is not None else "in memory" if call.serving.in_memory else "demo",
             "format": file.format,
             "text": text,
             "config": tables_of(text, file.format),
@@ -178,26 +171,19 @@ async def schema(call: Call) -> Reply:
 )
 async def validate(call: Call) -> Reply:
     """Check whether a configuration could be used: everything that is wrong with it, with lines."""
-    return await _elsewhere(_validate_blocking, call, _size(call))
+    return await _elsewhere(_validate, call, _size(call))
 
 
-def _validate_blocking(call: Call) -> Reply:
-    return asyncio.run(_validate(call))
-
-
-async def _validate(call: Call) -> Reply:
-    tables = _tables(call)
+def _validate(call: Call) -> Reply:
+    serving, tables = call.serving, _tables(call)
     try:
         posted = _posted(call, call.body)
-        chat = await _built(call, posted)
+        chat = FlexChat.from_config(posted.source, plugins=serving.plugins)
     except ConfigError as error:
-        flaws = _flaws_as_data(_placed(call.serving, error.problems))
+        flaws = _flaws_as_data(_problems_for_client(serving, error.problems))
         return Json({"valid": False, "errors": flaws, "warnings": [], "config": tables}, status=400)
-    await chat.aclose()
-    warnings = [
-        *_flaws_as_data(_problems_for_client(call.serving, chat.notes)),
-        *await asyncio.to_thread(_of_checks, call.serving, posted),
-    ]
+    asyncio.run(chat.aclose())
+    warnings = [*_flaws_as_data(_problems_for_client(serving, chat.notes)), *_of_checks(serving, posted)]
     return Json({"valid": True, "errors": [], "warnings": warnings, "config": tables})
 
 
@@ -371,10 +357,6 @@ def _masked_text(serving: Serving, file: ConfigFile) -> tuple[str, tuple[Problem
     return mask_secrets(file.text, document, serving.plugins, serving.mask), ()
 
 
-def _in_no_file(serving: Serving) -> str:
-    return "in memory" if isinstance(serving.source, Path) else "demo"
-
-
 def _serves(serving: Serving, file: ConfigFile) -> bool:
     with contextlib.suppress(ConfigError):
         return file.path is None or file.parse(file.text).data == serving.written
@@ -442,13 +424,6 @@ def _usable(call: Call, tables: Mapping[str, Any]) -> dict[str, Any]:
     return data
 
 
-async def _built(call: Call, posted: _Posted) -> FlexChat:
-    try:
-        return await asyncio.to_thread(FlexChat.from_config, posted.source, plugins=call.serving.plugins)
-    except ConfigError as error:
-        raise ConfigError(_problems_for_client(call.serving, error.problems)) from None
-
-
 def _of_checks(serving: Serving, posted: _Posted) -> list[dict[str, Any]]:
     """Return the findings of plugins' checks, for example in validation cases; none prevents serving.
 
@@ -490,10 +465,14 @@ def _problems_for_client(serving: Serving, problems: Iterable[Problem]) -> list[
 
 def _placed(serving: Serving, problems: Iterable[Problem]) -> list[Problem]:
     """Return problems; one in another file, which the page does not show, names it in its text."""
-    return [
-        each if _is_shown(serving, each.source) else Problem(path="", text=str(_from_folder(serving, each)))
-        for each in problems
-    ]
+
+    def place(problem: Problem) -> Problem:
+        if _is_shown(serving, problem.source):
+            return problem
+        source = os.path.relpath(problem.source, serving.folder)
+        return Problem(path="", text=str(attrs.evolve(problem, source=source)))
+
+    return [*map(place, problems)]
 
 
 def _is_shown(serving: Serving, source: str) -> bool:
@@ -504,14 +483,10 @@ def _is_shown(serving: Serving, source: str) -> bool:
     return Path(source).with_suffix("") == own.with_suffix("")
 
 
-def _from_folder(serving: Serving, problem: Problem) -> Problem:
-    return attrs.evolve(problem, source=os.path.relpath(problem.source, serving.folder))
-
-
 def _flaws_as_data(problems: Iterable[Problem]) -> list[dict[str, Any]]:
     """Return problems as JSON data."""
     return [{"path": each.path, "text": each.text, "line": each.line} for each in problems]
 
 
-def _count(flaws: Any) -> str:
-    return "the configuration has 1 problem" if len(flaws) == 1 else f"the configuration has {len(flaws)} problems"
+def _count(flaws: Sized) -> str:
+    return f"the configuration has {counted(len(flaws), 'problem')}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from flexchat.host import (
     LLMEntry,
     Mask,
     StoreEntry,
+    counted,
     document_of,
     expand_variables,
     own_keys,
@@ -21,13 +23,13 @@ from flexchat.host import (
     structure_mapping,
     variable_value,
 )
-from flexchat.store import DocumentStoreContext, Retriever
+from flexchat.store import DocumentStoreContext
 from flexchat_cli import config_schema
 from flexchat_sdk import ChatProvider
 
 from ..operations import Call, Json, Operations, Reply
 from ..problems import ApiError
-from ..shapes import COUNT, TEXT, body_schema
+from ..shapes import COUNT, TEXT, TEXTS, body_schema, listed
 from .permitted import refused
 from .secrets import MASKED
 
@@ -40,33 +42,15 @@ _SECTIONS = {"llm": "llms", "rag": "stores"}
 _NAME = {"type": "string", "minLength": 1, "maxLength": 200}
 _CONFIG = {"type": "object", "description": "The entry's settings, as in the configuration."}
 _ROBOT = {"provider": "rehearsal", "config": {}}
-_LISTED = {
-    "type": "array",
-    "items": body_schema({"name": TEXT, "summary": TEXT, "package": TEXT}),
-}
+_LISTED = listed(body_schema(dict.fromkeys(("name", "summary", "package"), TEXT)))
 _RESULT = body_schema(
     {"success": {"type": "boolean"}, "message": TEXT, "elapsed_ms": {"type": "integer"}},
     models=COUNT,
     collections=COUNT,
     error=TEXT,
 )
-_MODELS = body_schema(
-    {
-        "provider": TEXT,
-        "count": {"type": "integer"},
-        "models": {
-            "type": "array",
-            "items": body_schema(
-                {
-                    "id": TEXT,
-                    "name": TEXT,
-                    "capabilities": {"type": "array", "items": TEXT},
-                    "context_length": {"type": ["integer", "null"]},
-                }
-            ),
-        },
-    }
-)
+_MODEL = body_schema({"id": TEXT, "name": TEXT, "capabilities": TEXTS, "context_length": {"type": ["integer", "null"]}})
+_MODELS = body_schema({"provider": TEXT, "count": {"type": "integer"}, "models": listed(_MODEL)})
 
 
 operation = Operations("configuration")
@@ -160,7 +144,7 @@ async def provider_models(call: Call) -> Reply:
     edits=True,
 )
 async def discovered_models(call: Call) -> Reply:
-    """The same, under the Node original's name."""
+    """List the models of an LLM described in the body; the path of the Node original."""
     return await _models(call, call.body["provider"])
 
 
@@ -172,7 +156,7 @@ async def _models(call: Call, name: str) -> Reply:
         raise ApiError(400, f"{name} did not answer within {TEST_SECONDS:g} seconds") from None
     except (FlexChatError, OSError) as error:
         raise ApiError(400, _masked(call, str(error))) from None
-    listed = [
+    described = [
         {
             "id": model.id,
             "name": model.name or model.id,
@@ -181,7 +165,7 @@ async def _models(call: Call, name: str) -> Reply:
         }
         for model in models
     ]
-    return Json({"provider": name, "count": len(listed), "models": listed})
+    return Json({"provider": name, "count": len(described), "models": described})
 
 
 async def _tested(call: Call) -> dict[str, Any]:
@@ -192,34 +176,31 @@ async def _tested(call: Call) -> dict[str, Any]:
         raise ApiError(403, "this server only tests connections that are in the configuration", kind="edit")
     opened = _opened(call, body["type"], body["provider"], body.get("config", {}))
     if body["type"] == "llm":
-        count = len(await _models_of(opened))
-        return {"success": True, "message": f"connected: {_counted(count, 'model')}", "models": count}
-    try:
-        count = len(await opened.collections())
-    finally:
-        await opened.aclose()
-    return {"success": True, "message": f"connected: {_counted(count, 'collection')}", "collections": count}
+        return _success(await _models_of(opened), "model")
+    async with contextlib.aclosing(opened):
+        return _success(await opened.collections(), "collection")
 
 
 async def _tested_by_name(call: Call, name: str) -> dict[str, Any]:
     async with call.serving.chat() as chat:
         if name in chat.stores:
-            count = len(await chat.stores[name].collections())
-            return {"success": True, "message": f"connected: {_counted(count, 'collection')}", "collections": count}
+            return _success(await chat.stores[name].collections(), "collection")
         if name not in chat.config.llms:
             names = ", ".join([*chat.config.llms, *chat.stores])
             raise ApiError(404, f"the configuration has no LLM or store called {name[:80]!r} (there is {names})")
         answer = (await chat.list_models())[name]
     if isinstance(answer, FlexChatError):
         raise answer
-    return {"success": True, "message": f"connected: {_counted(len(answer), 'model')}", "models": len(answer)}
+    return _success(answer, "model")
+
+
+def _success(items: Sized, noun: str) -> dict[str, Any]:
+    return {"success": True, "message": f"connected: {counted(len(items), noun)}", f"{noun}s": len(items)}
 
 
 async def _models_of(provider: ChatProvider) -> tuple[ModelInfo, ...]:
-    try:
+    async with contextlib.aclosing(provider):
         return tuple(await provider.list_models())
-    finally:
-        await provider.aclose()
 
 
 def _opened(call: Call, kind: Kind, name: str, config: Mapping[str, Any]) -> Any:
@@ -236,15 +217,10 @@ def _opened(call: Call, kind: Kind, name: str, config: Mapping[str, Any]) -> Any
     config_object, problems = structure_mapping(settings, kind_record.config_class)
     if problems:
         raise ApiError(422, _masked(call, "; ".join(problems)))
+    source = call.serving.source
+    context = DocumentStoreContext(folder=source.parent if isinstance(source, Path) else None)
     try:
-        if kind == "llm":
-            provider: ChatProvider = kind_record.create(config_object)
-            return provider
-        source = call.serving.source
-        store: Retriever = kind_record.create(
-            config_object, DocumentStoreContext(folder=source.parent if isinstance(source, Path) else None)
-        )
-        return store
+        return kind_record.create(config_object) if kind == "llm" else kind_record.create(config_object, context)
     except (FlexChatError, TypeError, ValueError) as error:
         raise ApiError(422, _masked(call, str(error))) from None
 
@@ -279,8 +255,12 @@ def _masked(call: Call, text: str) -> str:
     return Mask([*secrets, *secrets_of_environment()])(call.serving.mask(text))
 
 
+def _records(call: Call, kind: Kind) -> Any:
+    return call.serving.plugins.providers if kind == "llm" else call.serving.plugins.document_stores
+
+
 def _kinds(call: Call, kind: Kind) -> list[dict[str, Any]]:
-    records = call.serving.plugins.providers if kind == "llm" else call.serving.plugins.document_stores
+    records = _records(call, kind)
     return [
         {"name": name, "summary": records.by_name[name].summary, "package": records.package(name)}
         for name in sorted(records.by_name)
@@ -288,11 +268,7 @@ def _kinds(call: Call, kind: Kind) -> list[dict[str, Any]]:
 
 
 def _type_of(call: Call, kind: Kind, name: str) -> Any:
-    records = call.serving.plugins.providers if kind == "llm" else call.serving.plugins.document_stores
+    records = _records(call, kind)
     if name not in records.by_name:
         raise ApiError(404, records.missing(name[:80]))
     return records.by_name[name]
-
-
-def _counted(count: int, what: str) -> str:
-    return f"1 {what}" if count == 1 else f"{count} {what}s"

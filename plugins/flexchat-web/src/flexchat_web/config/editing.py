@@ -6,7 +6,6 @@ import contextlib
 import copy
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import tomlkit
@@ -16,6 +15,7 @@ from flexchat_sdk import changed_yaml
 from tomlkit.exceptions import TOMLKitError
 
 from ..problems import ApiError
+from .file import format_of
 
 
 def edit(text: str, source: str, changes: Sequence[Mapping[str, Any]]) -> str:
@@ -58,7 +58,7 @@ def _changed(text: str, source: str, change: Mapping[str, Any], where: str) -> s
     data = copy.deepcopy(parse_document(text, source).data)
     if not place:
         raise ApiError(422, f"{where}: the path is empty")
-    if _format(source) == "toml":
+    if format_of(source) == "toml":
         for name in ("value", "insert"):
             null = _null(change[name], name) if name in change else ""
             if null:
@@ -69,9 +69,9 @@ def _changed(text: str, source: str, change: Mapping[str, Any], where: str) -> s
 
 def _edited(text: str, source: str, data: Any, write: Any) -> str:
     """Format the wanted data as text, by editing *text* if possible, which keeps comments; otherwise anew."""
-    if _format(source) == "json":
+    if format_of(source) == "json":
         return json.dumps(data, indent=_indent(text), ensure_ascii=False) + "\n"
-    if _format(source) == "yaml":
+    if format_of(source) == "yaml":
         return _written_yaml(text, source, data, write)
     try:
         document = tomlkit.parse(text)
@@ -180,11 +180,6 @@ def _null(value: Any, place: str) -> str:
         return place
     items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
     return next((where for key, item in items if (where := _null(item, f"{place}.{key}"))), "")
-
-
-def _format(source: str) -> str:
-    suffix = Path(source).suffix.lower()
-    return {".json": "json", ".yaml": "yaml", ".yml": "yaml"}.get(suffix, "toml")
 
 
 def _indent(text: str) -> int:

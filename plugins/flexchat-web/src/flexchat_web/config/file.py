@@ -68,7 +68,7 @@ def current_file(serving: Serving) -> ConfigFile:
     except (OSError, UnicodeDecodeError) as error:
         reason = (error.strerror or "") if isinstance(error, OSError) else "it is not UTF-8"
         raise ApiError(409, f"the file {path.name} cannot be read: {reason}", kind="config-file") from None
-    return ConfigFile(path=path, format=_format(path), text=text, version=_version(raw))
+    return ConfigFile(path=path, format=format_of(path), text=text, version=_version(raw))
 
 
 def written_as(data: Mapping[str, Any], format: Format) -> str:
@@ -113,8 +113,9 @@ def changed_meanwhile(name: str) -> ApiError:
     )
 
 
-def _format(path: Path) -> Format:
-    return _FORMATS.get(path.suffix.lower(), "toml")
+def format_of(path: Path | str) -> Format:
+    """Return the format of a file by its suffix; default: TOML."""
+    return _FORMATS.get(Path(path).suffix.lower(), "toml")
 
 
 def _version(raw: bytes) -> str:
