@@ -355,7 +355,10 @@ def broken(**changes):
         ({"format": "flexchat-validation/9"}, "flexchat-validation/9"),
         ({"format": ["x"]}, "is not known"),
         ({"format": "flexchat-validation/1", "records": {}}, "records must be a list"),
-        ({"format": "flexchat-validation/1", "records": [{"attempts": [{}]}]}, r"records\[0\].attempts\[0\]: outcome"),
+        (
+            {"format": "flexchat-validation/1", "records": [{"attempts": [{}]}]},
+            r"attempts\[0\]: an attempt: id",
+        ),
         ({"format": "flexchat-validation/1", "records": [3]}, r"records\[0\]"),
         ({"format": "flexchat-validation/1", "runs": [{}]}, r"runs\[0\]"),
     ],

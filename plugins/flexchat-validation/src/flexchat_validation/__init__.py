@@ -1,5 +1,6 @@
 """Which models really call tools: cases, attempts, and what they prove."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -9,15 +10,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ModelValidationTracker", "ValidationRecord", "ValidationStore"]
 
+_MODULES = {"ModelValidationTracker": "tracker", "ValidationRecord": "summary", "ValidationStore": "store"}
+
 
 def __getattr__(name: str) -> Any:
     """Import modules that open a database only when asked for: every start loads this plugin."""
-    if name == "ValidationStore":
-        from .store import ValidationStore
-
-        return ValidationStore
-    if name in __all__:
-        from . import tracker
-
-        return getattr(tracker, name)
-    raise AttributeError(f"module 'flexchat_validation' has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'flexchat_validation' has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar
 
 import attrs
 from flexchat import Usage
+from flexchat.host import format_path, structure
 from flexchat_sdk import storable
 
 Outcome = Literal["passed", "failed", "error"]
@@ -16,6 +18,10 @@ Outcome = Literal["passed", "failed", "error"]
 retried."""
 
 _MAX_DEPTH = 64
+_COUNT = {"min": 0, "max": 2**53 - 1}
+_FINITE = {"min": 0, "max": sys.float_info.max}
+
+T = TypeVar("T")
 
 ASPECTS = ("right_tool", "right_arguments", "abstains", "parallel", "recovers")
 """What a case can show about a model; each is judged if the case asks for it."""
@@ -52,8 +58,8 @@ class CallMade:
     tool: str
     params: Mapping[str, Any]
     result: Mapping[str, Any]
-    turn: int = 0
-    iteration: int = 1
+    turn: int = attrs.field(default=0, metadata=_COUNT)
+    iteration: int = attrs.field(default=1, metadata=_COUNT)
     raw_arguments: str | None = None
 
 
@@ -93,18 +99,18 @@ class Attempt:
     run: str | None = None
     case: str | None = None
     case_hash: str | None = None
-    repetition: int = 0
+    repetition: int = attrs.field(default=0, metadata=_COUNT)
     outcome: Outcome
     aspects: Mapping[str, bool] = attrs.field(factory=dict)
     problems: tuple[str, ...] = ()
     calls: tuple[CallMade, ...] = ()
     content: str = ""
     usage: Usage | None = None
-    cost: float | None = None
-    elapsed_ms: float = 0.0
+    cost: float | None = attrs.field(default=None, metadata=_FINITE)
+    elapsed_ms: float = attrs.field(default=0.0, metadata=_FINITE)
     details: Any = None
-    tests: int = 1
-    successes: int = 0
+    tests: int = attrs.field(default=1, metadata=_COUNT)
+    successes: int = attrs.field(default=0, metadata=_COUNT)
     at: str
 
 
@@ -135,33 +141,37 @@ def attempt_from_dict(data: Any) -> Attempt:
     Raises:
         ValueError: The data is not an attempt; the message names the problem.
     """
-    entry = _mapping(data, "an attempt")
-    key = _mapping(entry.get("key") or {}, "key")
-    outcome = entry.get("outcome")
-    if not isinstance(outcome, str) or outcome not in get_args(Outcome):
-        raise ValueError(f"outcome must be passed, failed or error, not {outcome!r:.40}")
-    tests, successes = _count(entry.get("tests", 1), "tests"), _count(entry.get("successes", 0), "successes")
-    if not 0 <= successes <= tests or not tests:
-        raise ValueError(f"{successes} of {tests} tests cannot have succeeded")
-    fields: dict[str, Any] = {name: read(entry.get(name), name) for name, read in _FIELDS.items()}
-    return Attempt(
-        key=ModelKey(
-            model_id=_text(entry.get("model_id"), "model_id"),
-            digest=_optional(key.get("digest"), "key.digest"),
-            package=_optional(key.get("package"), "key.package") or "",
-            tools=_optional(key.get("tools"), "key.tools"),
-        ),
-        outcome=outcome,  # type: ignore[arg-type]  # one of Outcome, as checked above
-        repetition=_count(entry.get("repetition", 0), "repetition"),
-        content=_optional(entry.get("content"), "content") or "",
-        elapsed_ms=_number(entry.get("elapsed_ms"), "elapsed_ms") or 0.0,
-        tests=tests,
-        successes=successes,
-        **fields,
-    )
+    fields = known_keys(data, Attempt)
+    if isinstance(fields, dict):
+        key, calls = known_keys(data.get("key") or {}, ModelKey), fields.get("calls")
+        fields["key"] = {**key, "model_id": data.get("model_id")} if isinstance(key, dict) else key
+        fields["calls"] = [known_keys(call, CallMade) for call in calls] if isinstance(calls, list) else calls
+        fields["usage"] = known_keys(fields.get("usage"), Usage)
+    attempt = structured(fields, Attempt, "an attempt")
+    if not (attempt.id and attempt.at and attempt.key.model_id):
+        raise ValueError("an attempt must have an id, a model_id and a time")
+    if not 0 <= attempt.successes <= attempt.tests or not attempt.tests:
+        raise ValueError(f"{attempt.successes} of {attempt.tests} tests cannot have succeeded")
+    return attempt
 
 
-_MAX_DEPTH = 64
+def known_keys(data: Any, cls: type) -> Any:
+    """Return a JSON object with only the keys that a class has; anything else unchanged."""
+    names = {field.name for field in attrs.fields(cls)}
+    return {name: value for name, value in data.items() if name in names} if isinstance(data, Mapping) else data
+
+
+def structured(data: Any, cls: type[T], what: str) -> T:
+    """Rebuild an object from JSON data.
+
+    Raises:
+        ValueError: The data does not fit the class; the message names the first problem.
+    """
+    instance, issues = structure(data, cls)
+    if instance is None:
+        text = issues[0].text.replace("expected", "must be", 1)
+        raise ValueError(": ".join(filter(None, (what, format_path(issues[0].path), text))))
+    return instance
 
 
 def json_data(value: Any, depth: int = _MAX_DEPTH) -> Any:
@@ -181,72 +191,3 @@ def json_data(value: Any, depth: int = _MAX_DEPTH) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [json_data(item, depth - 1) for item in value]
     return storable(str(value))
-
-
-def _call(data: Any) -> CallMade:
-    entry = _mapping(data, "a call")
-    raw_arguments = entry.get("raw_arguments")
-    return CallMade(
-        tool=_text(entry.get("tool"), "tool"),
-        params=_mapping(entry.get("params") or {}, "params"),
-        result=_mapping(entry.get("result") or {}, "result"),
-        turn=_count(entry.get("turn", 0), "turn"),
-        iteration=_count(entry.get("iteration", 1), "iteration"),
-        raw_arguments=None if raw_arguments is None else _text(raw_arguments, "raw_arguments"),
-    )
-
-
-def _usage(data: Any, what: str) -> Usage | None:
-    if data is None:
-        return None
-    fields = {field.name for field in attrs.fields(Usage)} - {"raw"}
-    counts: Any = {name: _count(count, name) for name, count in _mapping(data, what).items() if name in fields}
-    return Usage(**counts)
-
-
-def _mapping(value: Any, what: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{what} must be a JSON object, not {type(value).__name__}")
-    return value
-
-
-def _list(value: Any, what: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise ValueError(f"{what} must be a list, not {type(value).__name__}")
-    return value
-
-
-def _text(value: Any, what: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{what} must be text, not {value!r:.40}")
-    return value
-
-
-def _optional(value: Any, what: str) -> str | None:
-    return None if value is None or value == "" else _text(value, what)
-
-
-def _count(value: Any, what: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**53:
-        raise ValueError(f"{what} must be a whole number from 0, not {value!r:.40}")
-    return value
-
-
-def _number(value: Any, what: str) -> float | None:
-    if value is None:
-        return None
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
-        raise ValueError(f"{what} must be a number, not {value!r:.40}")
-    return float(value)
-
-
-_FIELDS: Mapping[str, Callable[[Any, str], Any]] = {
-    **dict.fromkeys(("id", "at"), _text),
-    **dict.fromkeys(("run", "case", "case_hash"), _optional),
-    "aspects": lambda value, name: {str(aspect): did is True for aspect, did in _mapping(value or {}, name).items()},
-    "problems": lambda value, name: tuple(map(str, _list(value or [], name))),
-    "calls": lambda value, name: tuple(map(_call, _list(value or [], name))),
-    "usage": _usage,
-    "cost": _number,
-    "details": lambda value, name: value,
-}

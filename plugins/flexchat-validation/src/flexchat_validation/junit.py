@@ -44,7 +44,8 @@ def _fill(case: ElementTree.Element, attempt: Attempt | None) -> None:
     kind = "failure" if attempt.outcome == "failed" else "error"
     first = attempt.problems[0] if attempt.problems else attempt.outcome
     element = ElementTree.SubElement(case, kind, message=_text(first))
-    element.text = _text("\n".join([*attempt.problems, *_calls(attempt), *_answer(attempt)]))
+    answer = [f"answered: {attempt.content}"] if attempt.content else []
+    element.text = _text("\n".join([*attempt.problems, *_calls(attempt), *answer]))
 
 
 def _calls(attempt: Attempt) -> Iterable[str]:
@@ -54,21 +55,11 @@ def _calls(attempt: Attempt) -> Iterable[str]:
         yield f"called: {call.tool}({', '.join(arguments)})"
 
 
-def _answer(attempt: Attempt) -> Iterable[str]:
-    if attempt.content:
-        yield f"answered: {attempt.content}"
-
-
 def _count(element: ElementTree.Element) -> None:
     cases = [*element.iter("testcase")]
-    counted = {
-        "tests": len(cases),
-        "failures": sum(case.find("failure") is not None for case in cases),
-        "errors": sum(case.find("error") is not None for case in cases),
-        "skipped": sum(case.find("skipped") is not None for case in cases),
-    }
-    for name, number in counted.items():
-        element.set(name, str(number))
+    element.set("tests", str(len(cases)))
+    for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        element.set(name, str(sum(case.find(tag) is not None for case in cases)))
     element.set("time", f"{sum(float(case.get('time', '0')) for case in cases):.3f}")
 
 

@@ -10,8 +10,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar
 
 import attrs
 from flexchat import StorageError
@@ -19,7 +18,7 @@ from flexchat.host import DEFAULT_TENANT
 from flexchat.store import data_folder
 from flexchat_sqlite import Database
 
-from .attempts import Attempt, attempt_from_dict, attempt_to_dict, json_data
+from .attempts import Attempt, attempt_from_dict, attempt_to_dict, json_data, known_keys, structured
 
 FILE_NAME = "validation.db"
 APPLICATION_ID = 0x666C7876  # "flxv"
@@ -276,28 +275,12 @@ def run_from_dict(data: Any) -> Run:
     Raises:
         ValueError: The data is not a run; the message names the problem.
     """
-    if not isinstance(data, Mapping):
-        raise ValueError(f"a run must be a JSON object, not {type(data).__name__}")
-    fields = {field.name: data[field.name] for field in attrs.fields(Run) if field.name in data}
-    for name in ("models", "cases"):
-        names = fields.get(name)
-        if not isinstance(names, list) or not all(isinstance(item, str) for item in names):
-            raise ValueError(f"{name} of a run must be a list of names")
-        fields[name] = tuple(names)
-    for name, kind in _KINDS.items():
-        if name in fields and (not isinstance(fields[name], kind) or isinstance(fields[name], bool)):
-            raise ValueError(f"{name} of a run is a {type(fields[name]).__name__}")
-    if fields.get("state") not in get_args(RunState) or not fields.get("id"):
-        raise ValueError("a run must have an id and one of its states")
-    return Run(**fields)
+    run = structured(known_keys(data, Run), Run, "a run")
+    if not run.id:
+        raise ValueError("a run must have an id")
+    return run
 
 
-_KINDS: Mapping[str, type | UnionType] = {
-    **dict.fromkeys(("id", "started_at", "tenant"), str),
-    **dict.fromkeys(("runs", "planned"), int),
-    **dict.fromkeys(("ended_at", "problem"), str | None),
-    "settings": Mapping,
-}
 _RUN = "id, state, owner, heard_at, run"
 _COUNT = """
 SELECT run, sum(did = 1), sum(did = 0), sum(did IS NULL), sum(cost) FROM (

@@ -1,8 +1,11 @@
 """Testing a model with one question."""
 
 import pytest
+from flexchat.assembly import installed_plugins
+from flexchat.plugin import hookimpl
 from flexchat_sdk import ModelNotFoundError, ProviderConnectionError, ProviderRequestError, ProviderTimeoutError
-from flexchat_testing import calls
+from flexchat_testing import ScriptedSource, calls, sourced
+from web_fixtures import Told, ToldPlugin
 
 WEATHER = ("get_weather", {"city": "Rome"})
 ASKED = {"query": "Weather in Rome?", "model": "robot/r1"}
@@ -178,3 +181,50 @@ async def test_a_tool_that_changes_something_runs_only_if_the_request_says_so(to
     found = await outcome(client, **asked, run_tools=True)
     assert [one["result"]["result"] for one in found["tool_calls"]] == [{"celsius": 21}, {"celsius": 21}]
     assert found["not_run"] == []
+
+
+@pytest.fixture
+async def two_sources(tmp_path):
+    """The app with two tool sources that each have a writing tool ``act``; and the calls that were made."""
+    ran, plugin, plugins = [], ToldPlugin(), installed_plugins()
+
+    class Gate:
+        @hookimpl
+        def flexchat_before_tool_call(self, tool):
+            ran.append((tool.source, tool.name))
+
+    source = ScriptedSource([sourced("act", effect="write")])
+    for name, each in (("told", plugin), ("source", source), ("gate", Gate())):
+        assert plugins.register(each, name).status == "active"
+    told = Told(plugin, plugins, tmp_path)
+    told.tables["tools"] = {"scripted": [{"name": "one"}, {"name": "two"}]}
+    yield told, ran
+    await told.aclose()
+
+
+async def test_two_tools_of_one_name_are_not_offered(two_sources):
+    """Nor is one of them chosen: the answer names the prefix to set, and the model is not asked."""
+    told, ran = two_sources
+    model = told.says(calls(("act", {})), "done")
+
+    answer = await outcome(await told.client(), 422, **ASKED)
+
+    assert answer["type"] == "urn:flexchat:problem:tool-clash"
+    assert "prefix" in answer["detail"]
+    assert (model.requests, ran) == ([], [])
+
+
+@pytest.mark.parametrize(("called", "source"), [("act", "one"), ("b_act", "two")])
+@pytest.mark.parametrize("run_tools", [False, True])
+async def test_the_called_tool_is_that_of_its_source(two_sources, called, source, run_tools):
+    """With a prefix, source and name are its identity; without permission it only answers with success."""
+    told, ran = two_sources
+    told.tables["tools"]["scripted"][1]["prefix"] = "b_"
+    model = told.says(calls((called, {})), "done")
+
+    tested = await outcome(await told.client(), **ASKED, run_tools=run_tools)
+
+    assert len(model.requests[0].options.tools) == 2
+    assert ran == [(source, called)]
+    assert tested["not_run"] == ([] if run_tools else [called])
+    assert (tested["tool_calls"][0]["result"]["result"] == {"success": True}) is not run_tools

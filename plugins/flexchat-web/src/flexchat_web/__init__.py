@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,15 +14,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Settings", "create_app"]
 
+_MODULES = {"Settings": "serving", "create_app": "app"}
+
 
 def __getattr__(name: str) -> Any:
     """Load exports on demand: the plugin, which every command loads, does not need them."""
-    if name == "create_app":
-        from .app import create_app
-
-        return create_app
-    if name == "Settings":
-        from .serving import Settings
-
-        return Settings
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)

@@ -131,12 +131,15 @@ def import_(
 
 
 def _cases(context: CommandContext, files: Sequence[str]) -> Cases:
-    from ..reading import read_cases, tool_names
+    """Return the cases.
 
-    config = context.read_config()
-    chat = context.open_tools()[0] if config else _sample_chat(context)
-    folder = config.document.folder if config else None
-    return read_cases(chat.config, folder, files=[Path(name) for name in files], tools=tool_names(chat))
+    Raises:
+        ConfigError: Everything that is wrong with them.
+    """
+    cases, problems = _checked(context, files)
+    if problems:
+        raise ConfigError(problems)
+    return cases
 
 
 def _sample_chat(context: CommandContext) -> FlexChat:
@@ -149,20 +152,19 @@ def _sample_chat(context: CommandContext) -> FlexChat:
 
 def _checked(context: CommandContext, files: Sequence[str]) -> tuple[Cases, Sequence[Problem]]:
     """Return the usable cases, and everything that is wrong with the others."""
-    from ..reading import Cases, cases_and_problems, in_order, tool_names
+    from ..reading import cases_and_problems, in_order, tool_names, usable_cases
 
-    problems: tuple[Problem, ...] = ()
+    config, paths = context.read_config(), [Path(name) for name in files]
+    if config is None:
+        chat = _sample_chat(context)
+        return usable_cases(chat.config, None, files=paths, tools=tool_names(chat))
+    problems: Sequence[Problem] = ()
     tools: Sequence[str] = ()
-    config = context.read_config()
     try:
-        tools = tool_names(context.open_tools()[0] if config else _sample_chat(context))
-        if config is None:
-            return _cases(context, files), ()
+        tools = tool_names(context.open_tools()[0])
     except ConfigError as error:
         problems = error.problems
-    if config is None:
-        return Cases(), problems
-    cases, more = cases_and_problems(config, files=[Path(name) for name in files], tools=tools)
+    cases, more = cases_and_problems(config, files=paths, tools=tools)
     return cases, in_order([*problems, *more])
 
 

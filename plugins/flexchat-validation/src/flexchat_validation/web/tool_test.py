@@ -220,7 +220,7 @@ async def _outcome(call: Call, test: ToolTest, turn: Turn) -> dict[str, Any]:
         why = "; ".join(entry.result.explained() for entry in turn.failed_calls)
         details["query"] = call.body["query"]
     why = why if calls else "no tool was called"
-    status = await _recorded(call, test, succeeded=succeeded, details=details, error={**details, "error": why})
+    status = await _recorded(call, test, details, None if succeeded else {**details, "error": why})
     return {
         "content": response.content,
         "model": response.model,
@@ -241,16 +241,14 @@ async def _outcome(call: Call, test: ToolTest, turn: Turn) -> dict[str, Any]:
 async def _record_failure(call: Call, test: ToolTest, error: FlexChatError) -> None:
     """Record an error that counts against the model; an unavailable service is no evidence about its models."""
     if is_the_models(error):
-        await _recorded(call, test, succeeded=False, details=None, error=call.serving.mask(str(error)))
+        await _recorded(call, test, None, call.serving.mask(str(error)))
 
 
-async def _recorded(call: Call, test: ToolTest, *, succeeded: bool, details: Any, error: Any) -> dict[str, Any]:
+async def _recorded(call: Call, test: ToolTest, details: Any, error: Any = None) -> dict[str, Any]:
+    """Record a test, which succeeded without an error; return the model's record."""
     async with call.serving.chat() as chat:
         tracker = await Records.of(call).tracker(chat)
     if not test.record:
-        result = await asyncio.to_thread(tracker.get_status, test.model_id)
-    elif succeeded:
-        result = await asyncio.to_thread(tracker.record_success, test.model_id, details)
-    else:
-        result = await asyncio.to_thread(tracker.record_failure, test.model_id, error)
-    return result.status()
+        return (await asyncio.to_thread(tracker.get_status, test.model_id)).status()
+    record, about = (tracker.record_success, details) if error is None else (tracker.record_failure, error)
+    return (await asyncio.to_thread(record, test.model_id, about)).status()
