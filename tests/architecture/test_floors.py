@@ -81,7 +81,14 @@ HOMES = {
         "flexchat_mcp/commands/",
     ),
 }
-PUBLIC = ("flexchat", "flexchat.plugin", "flexchat.store", "flexchat.host", "flexchat_web.typing", "flexchat_web.shapes")
+PUBLIC = (
+    "flexchat",
+    "flexchat.plugin",
+    "flexchat.store",
+    "flexchat.host",
+    "flexchat_web.typing",
+    "flexchat_web.shapes",
+)
 # Cut out of core, with its version: they import its modules.
 CUT_OUT = ("flexchat_sdk", "flexchat_sqlite", "flexchat_cli")
 # What a package of ours may use of another one, by its top-level names only.
