@@ -10,6 +10,7 @@ from web_fixtures import (
     plugins,
     running,
     sse_fixture,
+    time_for_other_processes,
     told,
     told_plugin,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "plugins",
     "running",
     "sse_fixture",
+    "time_for_other_processes",
     "told",
     "told_plugin",
 ]
