@@ -97,9 +97,9 @@ def test_many_turns_are_rendered_in_few_requests(visit, server):
     assert len(sent) == 2  # at most 100 texts each
     lengths = page.evaluate(
         """async () => {
-          const { parcels } = await import("./static/js/markdown.js");
+          const { requestBatches } = await import("./static/js/markdown.js");
           const all = [30000, 30000, 10, 200000, 1, 1].map((length) => ({ text: "x".repeat(length) }));
-          return parcels(all).map((some) => some.map((one) => one.text.length));
+          return requestBatches(all).map((some) => some.map((one) => one.text.length));
         }"""
     )
     assert lengths == [[30000], [30000, 10], [200000], [1, 1]]

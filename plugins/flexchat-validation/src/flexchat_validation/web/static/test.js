@@ -1,4 +1,4 @@
-// Test: one query to one model, to see whether it calls the tools, and what is known of the model afterwards.
+// Test: one query to one model, whether it calls the tools, and the model's record afterwards.
 
 import { h, icon, replace, announce, uid } from "../../js/dom.js";
 import { get, stream, ApiError } from "../../js/api.js";
@@ -23,7 +23,7 @@ const EXAMPLES = [
 export async function mount(root, { query }) {
   const field = uid("query");
   const chooser = uid("model");
-  const select = h("select", { id: chooser, class: "input", disabled: true, onChange: () => tellModel() }, h("option", { value: "" }, "Loading models…"));
+  const select = h("select", { id: chooser, class: "input", disabled: true, onChange: () => showModelState() }, h("option", { value: "" }, "Loading models…"));
   const known = h("div", { class: "test-known", "aria-live": "polite" });
   const text = h("textarea", { id: field, class: "input", dir: "auto", rows: 3, placeholder: "For example: What's the weather in Paris?" });
   const expects = h("input", { type: "checkbox" });
@@ -101,11 +101,11 @@ export async function mount(root, { query }) {
     );
     select.disabled = false;
     select.value = models.some((model) => model.id === chosen) ? chosen : models.length === 1 ? models[0].id : "";
-    tellModel();
+    showModelState();
     if (errors?.length) known.append(alert("warn", ...errors.map((one) => h("p", {}, h("strong", {}, one.llm), ` ${one.error}`))));
   }
 
-  function tellModel() {
+  function showModelState() {
     const model = models.find((one) => one.id === select.value);
     replace(known, model && [h("div", { class: "row" }, markBadge(model), staleBadge(model.validation), model.validation?.tested && countOf(model.validation))]);
     if (model?.validation?.stale) known.append(h("p", { class: "field-hint" }, model.validation.stale_reasons.join(" ")));
@@ -178,7 +178,7 @@ export async function mount(root, { query }) {
   };
 }
 
-/** Return what came of a test as a badge's word, colour and picture. */
+/** Return the outcome of a test as a badge's label, colour and icon. */
 function outcomeOf(report, judged) {
   if (!judged) return ["not judged", "", "info"];
   return report.succeeded ? ["passed", "ok", "ok"] : ["failed", "bad", "failed"];

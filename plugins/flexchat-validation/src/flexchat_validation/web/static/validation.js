@@ -1,4 +1,4 @@
-// Validation: which model can be trusted with which tools. Models × cases, with runs to start, watch and look back on.
+// Validation: models × cases, with runs to start, watch and review.
 
 import { h, icon, replace } from "../../js/dom.js";
 import { get, post, uiConfig } from "../../js/api.js";
@@ -115,7 +115,7 @@ export async function mount(root, { query }) {
     async resume(run, node) {
       try {
         const resumed = await busy(node, post(`api/validation/runs/${encodeURIComponent(run.id)}/resume`, null));
-        watched.delete(run.id); // the card of its first part may still be there
+        watched.delete(run.id); // the card of its first part may still be shown
         follow(resumed);
         refresh();
       } catch (error) {
@@ -160,7 +160,7 @@ export async function mount(root, { query }) {
   return { unmount: () => stop.abort() };
 }
 
-/** Tell what is known of this configuration's models from what else is in the store, which others may share. */
+/** Separate this configuration's models from others in the store, which may be shared. */
 function split(matrix, services) {
   const names = new Set((services || []).map((one) => one.name));
   const isOwn = (id) => !services || names.has(id.split("/")[0]);

@@ -1,4 +1,4 @@
-// Attempts: of a cell of the matrix, or of a run, each with what was wrong, the calls and the answer.
+// Attempts of a cell of the matrix, or of a run, each with its problems, calls and answer.
 
 import { h, icon, replace } from "../../js/dom.js";
 import { get } from "../../js/api.js";

@@ -65,7 +65,7 @@ function card(model, matrix, runs = true) {
   );
 }
 
-/** Return how many cases the rate rests on, if not on all. */
+/** Format the number of cases behind the rate, unless it is all. */
 function someCases(cells) {
   const tried = cells.filter((cell) => !cell.stale && cell.passed + cell.failed > 0).length;
   return tried > 0 && tried < cells.length ? `, in ${tried} of ${cells.length} cases` : "";

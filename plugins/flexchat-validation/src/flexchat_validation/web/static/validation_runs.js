@@ -1,4 +1,4 @@
-// Runs: the dialog that starts one, the card that watches it, and those before.
+// Runs: the dialog that starts one, the card that watches it, and earlier runs.
 
 import { h, replace, announce, uid } from "../../js/dom.js";
 import { get, post, del, watch } from "../../js/api.js";
@@ -108,7 +108,7 @@ export function startDialog({ cases, defaults = {}, tag, onStarted }) {
   }
 }
 
-/** Return what a run is expected to cost, and what is not priced. */
+/** Format the estimated cost of a run, and the models without a price. */
 function priceOf(cost, unpriced, models) {
   if (!unpriced.length) return `, about ${dollars(cost)}.`;
   const remedy = "give prices in llms.NAME.prices or validation.prices.";
@@ -121,7 +121,7 @@ function checkbox(name, checked, onChange, ...more) {
   return { name, box, node: h("label", { class: "check" }, box, h("span", {}, name), more) };
 }
 
-/** Return a card that shows a run until its end. onAttempts: new results are there (at most every two seconds). */
+/** Return a card that shows a run until its end. onAttempts: called for new results (at most every two seconds). */
 export function watchRun(run, { signal, onAttempts, onEnd }) {
   const state = h("span", {});
   const bar = h("progress", { class: "run-bar", "aria-label": "Progress of the run" });
@@ -168,7 +168,7 @@ export function watchRun(run, { signal, onAttempts, onEnd }) {
       onEnd(now);
     } catch (error) {
       if (error.name === "AbortError" || signal.aborted) return;
-      // Whether it still runs, nobody knows.
+      // It is unknown whether it still runs.
       replace(state, badge("not known", "warn", "warning"));
       cancel.hidden = true;
       replace(trouble, errorCard(error, { retry: follow, reading: true, title: "The run cannot be watched" }));
@@ -186,7 +186,7 @@ export function watchRun(run, { signal, onAttempts, onEnd }) {
   }
 }
 
-/** Return the runs there were, as a table. */
+/** Return earlier runs as a table. */
 export function runHistory(runs, { show, resume }) {
   if (!runs.length) return null;
   return h(
@@ -199,7 +199,7 @@ export function runHistory(runs, { show, resume }) {
 
 function runRow(run, show, resume) {
   const [text, kind, picture] = STATES[run.state] || [run.state, "", null];
-  // What came to nothing is done, and is tried again.
+  // Attempts without a result count as done, and are retried.
   const open = ["cancelled", "interrupted", "failed"].includes(run.state) && run.passed + run.failed < run.planned;
   const again = button("Resume", { icon: "play", kind: "small", onClick: () => resume(run, again) });
   return h(

@@ -1,9 +1,9 @@
-// How far a model can be trusted with tools, as the pages show it. STATUS is what the server says of a model.
+// Display of validation results. status: a model's record from the server.
 //   verdictBadge(status)      "validated", "not validated", "undecided", "not tested", as a badge
 //   modelMark(model)          { icons, text, kind, plain } of the seed's mark: wrench and tick, wrench and warning, or null
 //   intervalBar(status)       the rate, its 95 % interval and the 80 % line, as a picture with a sentence
-//   sentence(status)          the same in words      range(status)  the interval alone
-//   notCounted(errors)        that so many tests ended in an error of the service
+//   sentence(status)          the same as text      range(status)  only the interval
+//   notCounted(errors)        a note on the tests that ended in an error of the service
 
 import { h, icon, svg } from "../../js/dom.js";
 import { badge } from "../../js/elements.js";
@@ -22,12 +22,12 @@ export function verdictBadge(status) {
   return badge(text, status?.stale ? "" : kind, picture);
 }
 
-/** Return that results are from another model, other tools or another package; null if they are not. */
+/** Return a note on results of another model, other tools or another package; null if there are none. */
 export function staleBadge(status) {
   return status?.stale ? badge("stale", "warn", "history", { title: (status.stale_reasons || []).join(" ") || null }) : null;
 }
 
-/** Return what a model's mark says; null for a model that does not claim to call tools. */
+/** Return the content of a model's mark; null for a model that does not claim to call tools. */
 export function modelMark({ capabilities = [], validation }) {
   if (validation?.validated) {
     return { icons: ["wrench", "check"], text: "validated", kind: "ok", plain: "✓ validated" };
@@ -37,7 +37,7 @@ export function modelMark({ capabilities = [], validation }) {
   return { icons: ["wrench", "warning"], text, kind: "warn", plain: "⚠ not validated" };
 }
 
-/** Return a model's mark as a badge with words. */
+/** Return a model's mark as a badge with a label. */
 export function markBadge(model) {
   const mark = modelMark(model);
   if (!mark) return badge("does not call tools");
@@ -49,12 +49,12 @@ export function percent(share, whole = Math.round) {
   return share === null || share === undefined ? "–" : `${whole(share * 100)} %`;
 }
 
-/** Return an interval in words, rounded outwards: 79.6 % is not at the line. */
+/** Format an interval, rounded outwards: 79.6 % is not at the line. */
 export function range({ low, high }) {
   return `${percent(low, Math.floor)} to ${percent(high, Math.ceil)}`;
 }
 
-/** Return what is known, in a sentence. */
+/** Summarise the results in a sentence. */
 export function sentence({ test_count: all, tests = all, success_count: good, successes = good, low, high, rate = tests ? successes / tests : null }) {
   if (!tests) return "Not tested yet.";
   return `${successes} of ${tests} passed (${percent(rate)}); with 95 % confidence the true rate is from ${range({ low, high })}. The line is at 80 %.`;
@@ -78,12 +78,12 @@ export function intervalBar(status, { label = "" } = {}) {
   return svg("svg", frame, parts);
 }
 
-/** Return that tests ended in errors of the service, which say nothing about the model. */
+/** Return a note on tests that ended in errors of the service, which are no evidence about the model. */
 export function notCounted(errors) {
   return `${errors} more ended in an error of the service, and ${errors === 1 ? "does" : "do"} not count.`;
 }
 
-/** Return how many tests are missing, in words; "" if none. */
+/** Format the number of missing tests; "" if none. */
 export function moreNeeded(status) {
   if (status?.verdict !== "undecided" || !(status.test_count ?? status.tests) || status.stale) return "";
   if (!status.more) return "far from decided";

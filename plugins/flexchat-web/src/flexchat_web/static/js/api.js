@@ -1,17 +1,17 @@
-// Asking the server. Paths are relative to the page: "api/tools/list".
+// Requests to the server. Paths are relative to the page: "api/tools/list".
 //   const { tools } = await get("api/tools/list", { search: "x" });      get(path, query?, { signal }?)
 //   await post("api/tools/call", { name, arguments });                    post, put, patch, del(path, body?, { signal }?)
 //                                                                         post(path, null) sends no body
-//   post and stream take { key } too: the same key again is the same request, and nothing runs twice
+//   post and stream also take { key }, an idempotency key: the same request again runs nothing twice
 //   for await (const { event, data } of stream("chat/api", body, { signal })) …      a POST answered with events
 //   for await (const … of watch("api/validation/runs/1/events", { signal })) …       a GET answered with events
-//                                                                         lastEventId: those after it
-// All throw ApiError: message is the problem's detail, for a person; status 0: the server could not be reached.
-// uiConfig() is GET api/ui-config, asked once; uiConfig(true) asks again.
+//                                                                         lastEventId: only later events
+// All throw ApiError: message is the problem's detail; status 0: the server could not be reached.
+// uiConfig() is GET api/ui-config, cached; uiConfig(true) reloads it.
 
 import { events } from "./sse.js";
 
-/** A request that failed: status, message (what and what to do), problem (RFC 9457), problems [{path, text, line}]. */
+/** A request that failed: status, message, problem (RFC 9457), problems [{path, text, line}]. */
 export class ApiError extends Error {
   constructor(status, problem) {
     super([problem.detail, problem.error, problem.title].map(sentence).find(Boolean) || `The server answered with status ${status}.`);
@@ -58,7 +58,7 @@ async function* told(response) {
   }
 }
 
-/** Return a path with a query; what is null, undefined or empty is left out. */
+/** Return a path with a query; null, undefined and empty values are left out. */
 export function address(path, query = {}) {
   const kept = Object.entries(query ?? {}).filter(([, value]) => value !== null && value !== undefined && value !== "");
   return kept.length ? `${path}?${new URLSearchParams(kept)}` : path;
@@ -66,7 +66,7 @@ export function address(path, query = {}) {
 
 let asked;
 
-/** Return what the page must know of the server. */
+/** Return the settings of the server for the page. */
 export function uiConfig(again = false) {
   if (!asked || again) {
     asked = get("api/ui-config");
@@ -102,7 +102,7 @@ async function problemOf(response) {
     const data = JSON.parse(text);
     if (data && typeof data === "object") return data;
   } catch {
-    // A proxy in between may answer with a page of its own.
+    // A proxy may answer with its own page.
   }
   return { title: response.statusText, detail: `The server answered with status ${response.status} ${response.statusText}.` };
 }

@@ -1,7 +1,7 @@
-// When it is worth looking again at what others may have changed.
-//   const stop = onReturn(() => …)   the reader comes back to the page, or the network to the machine
-//   lookAgain(node, run)             run(), in a moment, if the node is still shown: its state is not final
-//   await reachable()                resolves once the server answers; asks it now and then until it does
+// When to reload data that others may have changed.
+//   const stop = onReturn(() => …)   the window gets the focus again, or the network is back
+//   reloadLater(node, run)             run() after a delay if the node is still shown: its state is not final
+//   await reachable()                resolves once the server answers; polls until it does
 
 const AGAIN_MS = 1000;
 
@@ -9,13 +9,13 @@ let waiting = null;
 
 const timers = new WeakMap();
 
-/** Call a function in a moment, unless the node is no longer in the document by then; once for each node. */
-export function lookAgain(node, run) {
+/** Call a function after a delay, unless the node has left the document by then; one timer for each node. */
+export function reloadLater(node, run) {
   clearTimeout(timers.get(node));
   timers.set(node, setTimeout(() => node.isConnected && run(), AGAIN_MS));
 }
 
-/** Call a function whenever the page is looked at again; return a function that ends it. */
+/** Call a function whenever the page becomes visible again; return a function that unsubscribes. */
 export function onReturn(run) {
   let last = 0;
   const come = () => {
@@ -33,7 +33,7 @@ export function onReturn(run) {
   };
 }
 
-/** Return a promise that is kept when the server can be reached; all who wait share one. */
+/** Return a promise that resolves when the server can be reached; all callers share one. */
 export function reachable() {
   waiting ||= answered().finally(() => (waiting = null));
   return waiting;

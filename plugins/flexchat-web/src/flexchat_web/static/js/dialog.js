@@ -3,7 +3,7 @@
 //   await askText({ title: "Rename", label: "Title", value, action: "Rename", maxLength: 200, save: (name) => … })
 //   const dialog = openDialog({ title, content: node, actions: [button(…)], wide: true, onClose })   dialog.close()
 //   toast("Saved", { kind: "ok" });  toast("Deleted", { action: ["Undo", () => …], seconds: 8 })
-//   closeDialogs()   the page they belong to is left
+//   closeDialogs()   when their page is left
 
 import { h, icon, uid } from "./dom.js";
 import { busy, button, iconButton } from "./elements.js";
@@ -32,7 +32,7 @@ export function openDialog({ title, content, actions = [], wide = false, onClose
   return node;
 }
 
-/** Close what is open, as Escape does. */
+/** Close all open dialogs, as Escape does. */
 export function closeDialogs() {
   for (const node of [...document.querySelectorAll("dialog[open]")].reverse()) node.close();
 }
@@ -52,7 +52,7 @@ export function confirmed({ title, text, action = "OK", keep = "Cancel", danger 
   });
 }
 
-/** Ask for a line of text and save it; the dialog stays, with what is wrong, until that works or is cancelled. */
+/** Ask for a line of text and save it; the dialog stays open with the error until that succeeds or is cancelled. */
 export function askText({ title, label, value = "", action = "OK", maxLength, save }) {
   const id = uid("ask");
   const input = h("input", { id, type: "text", dir: "auto", value, class: "input", required: true, maxlength: maxLength, "aria-describedby": `${id}-problem` });
@@ -77,7 +77,7 @@ export function askText({ title, label, value = "", action = "OK", maxLength, sa
   input.select();
 }
 
-/** Say something at the page's edge for some seconds. */
+/** Show a message at the page's edge for some seconds. */
 export function toast(text, { kind = "", action = null, seconds = 5 } = {}) {
   const picture = { ok: "ok", bad: "failed", warn: "warning" }[kind] || "info";
   const node = h(

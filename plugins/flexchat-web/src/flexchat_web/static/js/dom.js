@@ -6,7 +6,7 @@
 //   or node.style.setProperty("--x", …).
 //   children: nodes, texts, numbers, lists of them; null, undefined and false are left out.
 //   replace(node, ...children) · keyed(parent, items, keyOf, make, update) · svg(tag, attributes, ...children) ·
-//   icon(name, label?) · announce(text) for screen readers · uid() for ids · shownText(text).
+//   icon(name, label?) · announce(text) for screen readers · uid() for ids · displayText(text).
 
 import { ICONS } from "./icons.js";
 
@@ -17,7 +17,7 @@ let ids = 0;
 /** Return a new element. */
 export function h(tag, props, ...children) {
   const node = document.createElement(tag);
-  // A select's value is that of one of its options, so those come first.
+  // A select's value must be one of its options, so the options are added first.
   append(node, children);
   for (const [name, value] of Object.entries(props || {})) set(node, name, value);
   if (props?.ref) props.ref(node);
@@ -34,13 +34,13 @@ export function svg(tag, attributes, ...children) {
   return node;
 }
 
-/** Return an icon: a picture that says nothing itself, or, with a label, an image of that name. */
+/** Return an icon: decorative, or with a label as its accessible name. */
 export function icon(name, label = "") {
   const told = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
   return svg("svg", { class: `icon icon-${name}`, viewBox: "0 0 24 24", ...told }, svg("path", { d: ICONS[name] || "" }));
 }
 
-/** Put children in place of what a node holds. */
+/** Replace the children of a node. */
 export function replace(node, ...children) {
   node.replaceChildren();
   append(node, children);
@@ -70,19 +70,19 @@ export function keyed(parent, items, keyOf, make, update = () => {}) {
   for (const node of old.values()) node.remove();
 }
 
-/** Tell users of screen readers something, once. */
+/** Announce a text to screen readers, once. */
 export function announce(text) {
   const place = document.getElementById("announcer");
   place.textContent = "";
-  requestAnimationFrame(() => (place.textContent = shownText(text)));
+  requestAnimationFrame(() => (place.textContent = displayText(text)));
 }
 
-/** Return a text as it is shown: characters that would turn the rest of it around (U+202D, U+202E) are replaced. */
-export function shownText(text) {
+/** Return a text for display: direction overrides (U+202D, U+202E) are replaced. */
+export function displayText(text) {
   return text.replace(/[\u202D\u202E]/g, "\uFFFD");
 }
 
-/** Return an id no other element has. */
+/** Return a unique element id. */
 export function uid(prefix = "id") {
   return `${prefix}-${++ids}`;
 }
@@ -90,7 +90,7 @@ export function uid(prefix = "id") {
 function append(node, children) {
   for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false || child === true) continue;
-    node.append(child instanceof Node ? child : shownText(String(child)));
+    node.append(child instanceof Node ? child : displayText(String(child)));
   }
 }
 

@@ -1,8 +1,8 @@
-// Small parts all pages share. Colours ("kind"): "ok", "warn", "bad", "accent", or none.
+// Small components shared by all pages. Colours ("kind"): "ok", "warn", "bad", "accent", or none.
 //   pageHead("Tools", "What models may call.", button(…))   the page's h1 and its actions
 //   button("Run", { icon: "play", kind: "primary" | "quiet" | "danger", onClick, … })   iconButton("trash", "Delete", onClick)
 //   badge("validated", "ok", "check")   spinner("Loading")   emptyState("No cases yet", …nodes)
-//   errorCard(error, { retry, reading })   an ApiError (or any error) with what is wrong, each problem, and a button
+//   errorCard(error, { retry, reading })   an ApiError (or any error) with its message, each problem, and a button
 //   alert(kind, …children)   busy(button, promise)   copyButton(text)
 //   ms(1234.5) "1.2 s"   counted(2, "tool") "2 tools"   when("2026-…") "5 min ago"   money(turn.cost) "at least $0.012"
 
@@ -20,32 +20,32 @@ export function pageHead(title, lead, ...actions) {
   );
 }
 
-/** A button with a word. */
+/** A button with a label. */
 export function button(label, { icon: picture, kind = "", ...props } = {}) {
   return h("button", { type: "button", ...props, class: ["button", kind, props.class] }, picture && icon(picture), h("span", {}, label));
 }
 
-/** A button with a picture only; the label is said and shown on hover. */
+/** A button with an icon only; the label is its accessible name and its tooltip. */
 export function iconButton(picture, label, onClick, props = {}) {
   return h("button", { type: "button", "aria-label": label, title: label, onClick, ...props, class: ["icon-button", props.class] }, icon(picture));
 }
 
-/** A word in a coloured pill. */
+/** A label in a coloured pill. */
 export function badge(text, kind = "", picture = null, props = {}) {
   return h("span", { ...props, class: ["badge", kind, props.class] }, picture && icon(picture), text);
 }
 
-/** A turning circle with a word. */
+/** A spinner with a label. */
 export function spinner(label = "Loading") {
   return h("p", { class: "spinner" }, icon("running"), h("span", {}, `${label}…`));
 }
 
-/** What is shown where there is nothing yet. */
+/** A placeholder for an empty list. */
 export function emptyState(title, ...children) {
   return h("section", { class: "empty" }, h("h2", {}, title), children);
 }
 
-/** A framed message. kind "bad" is told at once. */
+/** A framed message. kind "bad" is announced at once. */
 export function alert(kind, ...children) {
   const picture = { bad: "failed", warn: "warning", ok: "ok" }[kind] || "info";
   return h("div", { class: ["alert", kind], role: kind === "bad" ? "alert" : "note" }, icon(picture), h("div", { class: "alert-text" }, children));
@@ -70,7 +70,7 @@ export function errorCard(error, { retry, title, reading = false } = {}) {
   return card;
 }
 
-/** Disable a button, and turn a circle in it, until a promise is settled. Return the promise. */
+/** Disable a button, with a spinner in it, until a promise is settled. Return the promise. */
 export async function busy(node, promise) {
   node.disabled = true;
   node.setAttribute("aria-busy", "true");
@@ -89,7 +89,7 @@ export function copyButton(text, label = "Copy") {
     try {
       await navigator.clipboard.writeText(wanted);
     } catch {
-      // Without https or permission: the old way.
+      // Fallback without https or permission.
       const area = h("textarea", { value: wanted, class: "visually-hidden" });
       document.body.append(area);
       area.select();
@@ -108,7 +108,7 @@ export function counted(number, noun, many = `${noun}s`) {
   return `${number.toLocaleString()} ${number === 1 ? noun : many}`;
 }
 
-/** A cost for a person, as on the command line: "$0.012", "at least $1.20", "not priced". Never 0 for what is not known. */
+/** Format a cost like the command line: "$0.012", "at least $1.20", "not priced". An unknown cost is never 0. */
 export function money({ amount, unpriced }) {
   if (amount === null) return "not priced";
   const dollars = Number(amount);
@@ -116,13 +116,13 @@ export function money({ amount, unpriced }) {
   return `${unpriced.length ? "at least " : ""}$${dollars.toLocaleString("en", digits)}`;
 }
 
-/** A cost in a line of facts; why it is not all on hover. None for what an earlier page kept in this browser. */
-export function moneyNode(cost) {
+/** A cost in a line of facts; its tooltip lists the unpriced parts. None for data that an earlier version stored. */
+export function costNode(cost) {
   if (!cost) return null;
   return h("span", { class: "money", title: cost.unpriced.length ? `Cost; not in it: ${cost.unpriced.join("; ")}` : "Cost" }, money(cost));
 }
 
-/** Milliseconds for a person. */
+/** Format milliseconds. */
 export function ms(value) {
   if (value === null || value === undefined) return "";
   if (value < 1) return "<1 ms";
@@ -130,7 +130,7 @@ export function ms(value) {
   return value < 60000 ? `${(value / 1000).toFixed(1)} s` : `${Math.floor(value / 60000)} min ${Math.round((value % 60000) / 1000)} s`;
 }
 
-/** A time (ISO text, or seconds since 1970) for a person, with the exact one on hover. */
+/** A relative time of an ISO text or of seconds since 1970, with the exact one as its tooltip. */
 export function when(time) {
   const date = new Date(typeof time === "number" ? time * 1000 : time);
   if (Number.isNaN(date.getTime())) return h("time", {}, String(time ?? ""));

@@ -1,4 +1,4 @@
-// JSON data for a person: coloured text with a button that copies it; long ones are cut until asked for.
+// A JSON viewer: coloured text with a copy button; long values are folded.
 //   jsonView({ city: "Paris" })      jsonView(value, { lines: 12, label: "Result" })      codeView(text)
 
 import { h } from "./dom.js";
@@ -12,7 +12,7 @@ export function jsonView(value, { lines = 16, label = "JSON" } = {}) {
   return cut(text, lines, label, coloured);
 }
 
-/** Return a text as code, uncoloured. */
+/** Return a text as code, without colours. */
 export function codeView(text, { lines = 16, label = "Text" } = {}) {
   return cut(text, lines, label, (part) => [part]);
 }

@@ -1,7 +1,7 @@
-// The tool calls of an answer as it comes: a card each, put where the caller says.
+// The tool calls of a streamed answer: a card for each, inserted by the caller.
 //   const calls = liveCalls((card) => place.append(card));
-//   calls.take({ event, data })  each event of the stream       calls.stop()  nothing more comes
-//   calls.clear()  all of it is void, and what stands comes again
+//   calls.take({ event, data })  each event of the stream       calls.stop()  the stream has ended
+//   calls.clear()  discards all calls; those that count are sent again
 
 import { toolCallCard } from "./tool_call.js";
 

@@ -1,4 +1,4 @@
-// Where the page begins: navigation, theme, and the pages by name.
+// The entry point of the page: navigation, theme, and the pages by name.
 
 import { waiting } from "./activity/waiting.js";
 import { onReturn, reachable } from "./attention.js";
@@ -12,7 +12,7 @@ import { go, placeOf, setServer, start } from "./router.js";
 import { uiConfig } from "./api.js";
 import { PLUGIN_PAGES } from "../plugins.js"; // written by the server
 
-const LOOK_MS = 60_000; // between looks at what waits for a person
+const LOOK_MS = 60_000; // interval between requests for items that need a person
 
 const PAGES = [
   ["chat", "Chat", () => import("./pages/chat.js")],
@@ -32,7 +32,7 @@ function ofPlugin(path) {
   return new URL(`../${path}`, import.meta.url).href;
 }
 
-/** Add a stylesheet of a plugin; resolves when it applies. One that is missing keeps no page from being shown. */
+/** Add a stylesheet of a plugin; resolves when it applies. A missing one does not keep a page from being shown. */
 function style(path) {
   const href = ofPlugin(path);
   if ([...document.styleSheets].some((sheet) => sheet.href === href)) return undefined;
@@ -53,23 +53,23 @@ function navigate(current) {
   );
 }
 
-/** Say how much waits for a person at the page that shows it. */
-function tellWaiting(count) {
+/** Show the number of items that need a person at the page Activity. */
+function showWaitingCount(count) {
   const place = document.querySelector('#navigation [data-key="activity"]');
   place.querySelector(".nav-count")?.remove();
   if (count) place.append(h("span", { class: "nav-count" }, String(count), h("span", { class: "visually-hidden" }, " waiting")));
 }
 
-function lookForWaiting() {
-  if (!document.hidden) waiting.look().catch(() => {}); // pages tell what is wrong
+function loadWaiting() {
+  if (!document.hidden) waiting.look().catch(() => {}); // pages report errors
 }
 
 function link(name, label, picture, here) {
-  const shown = [picture, name, "document"].find((known) => Object.hasOwn(ICONS, known || "")); // a plugin's page may name none
+  const shown = [picture, name, "document"].find((known) => Object.hasOwn(ICONS, known || "")); // a plugin's page may have no icon
   return h("a", { href: `#/${name}`, class: "nav-link", "aria-current": here && "page" }, icon(shown), h("span", {}, label));
 }
 
-async function tellServer() {
+async function showServerState() {
   const server = await uiConfig();
   if (server.title) {
     document.getElementById("brand").textContent = server.title;
@@ -94,9 +94,9 @@ document.querySelector(".skip-link").addEventListener("click", (event) => {
   event.preventDefault(); // the hash is the page's address
   document.getElementById("main").focus();
 });
-waiting.on(tellWaiting);
-onReturn(lookForWaiting);
-setInterval(lookForWaiting, LOOK_MS);
-lookForWaiting();
-tellServer().catch((error) => error.status === 0 && reachable().then(tellServer));
+waiting.on(showWaitingCount);
+onReturn(loadWaiting);
+setInterval(loadWaiting, LOOK_MS);
+loadWaiting();
+showServerState().catch((error) => error.status === 0 && reachable().then(showServerState));
 start(document.getElementById("main"), Object.fromEntries(PAGES.map(([name, , load]) => [name, load])), navigate);

@@ -1,14 +1,14 @@
 // Markdown, rendered by the server, which escapes raw HTML and lets no image through.
-//   node.replaceChildren(await markdown(text))      a text that cannot be rendered comes back as it is
+//   node.replaceChildren(await markdown(text))      a text that cannot be rendered is shown unchanged
 
-import { h, shownText } from "./dom.js";
+import { h, displayText } from "./dom.js";
 import { post } from "./api.js";
 
-const MOST_CHARACTERS = 50_000; // the server shows what is beyond its limits as it is
-const MOST_TEXTS = 100;
+const MAX_CHARACTERS = 50_000; // the server does not render texts beyond its limits
+const MAX_TEXTS = 100;
 
 const known = new Map(); // text → promise of its HTML
-let waiting = []; // [{ text, resolve, reject }], asked for in one go
+let waiting = []; // [{ text, resolve, reject }], sent in one request
 
 /** Return a node with the rendered text. */
 export async function markdown(text) {
@@ -17,9 +17,9 @@ export async function markdown(text) {
   try {
     box.append(trusted(await html(text)));
     below(box);
-    // Each part by itself is written from the left or from the right.
+    // Each part has its own writing direction.
     for (const part of box.querySelectorAll("p, li, h1, h2, h3, h4, h5, h6, td, th, blockquote")) part.dir = "auto";
-    // A wide table scrolls by itself, also with the keyboard.
+    // A wide table has its own scroll container, reachable by keyboard.
     for (const wide of box.querySelectorAll("table, pre")) {
       const scroller = h("div", { class: "scroll-x", tabindex: "0", role: "group", "aria-label": wide.tagName === "PRE" ? "Code" : "Table" });
       wide.replaceWith(scroller);
@@ -32,7 +32,7 @@ export async function markdown(text) {
   return box;
 }
 
-/** Put the headings of an answer below those of the page, whose h1 is its title. */
+/** Lower the level of an answer's headings: the page's title is its only h1. */
 function below(box) {
   for (const heading of box.querySelectorAll("h1, h2, h3, h4, h5, h6")) {
     const level = Number(heading.tagName[1]);
@@ -49,7 +49,7 @@ function html(text) {
     if (!waiting.length) queueMicrotask(ask);
     waiting.push({ text, resolve, reject });
   });
-  asked.catch(() => known.delete(text)); // it is asked for again
+  asked.catch(() => known.delete(text)); // the next call requests it again
   known.set(text, asked);
   return asked;
 }
@@ -57,7 +57,7 @@ function html(text) {
 function ask() {
   const all = waiting;
   waiting = [];
-  for (const some of parcels(all)) {
+  for (const some of requestBatches(all)) {
     post("api/markdown", { texts: some.map((one) => one.text) }).then(
       ({ html: rendered }) => some.forEach((one, at) => one.resolve(rendered[at])),
       (error) => some.forEach((one) => one.reject(error)),
@@ -65,8 +65,8 @@ function ask() {
   }
 }
 
-/** Return texts in as few requests as the server's limits allow. */
-export function parcels(all, { characters = MOST_CHARACTERS, texts = MOST_TEXTS } = {}) {
+/** Group texts into as few requests as the server's limits allow. */
+export function requestBatches(all, { characters = MAX_CHARACTERS, texts = MAX_TEXTS } = {}) {
   const made = [];
   let left = 0;
   for (const one of all) {
@@ -80,9 +80,9 @@ export function parcels(all, { characters = MOST_CHARACTERS, texts = MOST_TEXTS 
   return made;
 }
 
-/** The one place where text becomes HTML; only for what api/markdown returned. */
+/** The only function that parses HTML; its input is always a result of api/markdown. */
 function trusted(html) {
   const template = document.createElement("template");
-  template.innerHTML = shownText(html);
+  template.innerHTML = displayText(html);
   return template.content;
 }

@@ -1,12 +1,12 @@
 // Pages by the address's hash: #/tools, #/chat/ID, #/explain?prompt=….
 //   A page is a module in pages/ that exports
-//     title: string; setPlace("…") names in the window's title what of the page is shown
+//     title: string; setPlace("…") adds the current item to the window's title
 //     async mount(root, { rest, query }) -> undefined, or { unmount(), canLeave() -> bool or a promise of one }
-//   rest: what follows the page's name, split at "/"; query: URLSearchParams. root is empty, in the document, and
-//   has the class "page": padding, and a gap between what stands in it.
+//   rest: the path after the page's name, split at "/"; query: URLSearchParams. root is empty, in the document, and
+//   has the class "page": padding, and a gap between its children.
 //   go("chat", id) changes the address; go("explain", "", { prompt }) with a query.
-// A page that is shown again with another rest is asked through its optional update({ rest, query }) -> true: "done",
-// instead of being built again.
+// If only the rest changes, the page's optional update({ rest, query }) is called; it returns true if it handled this
+// and need not be rebuilt.
 
 import { ApiError } from "./api.js";
 import { closeDialogs } from "./dialog.js";
@@ -17,10 +17,10 @@ let pages = {};
 let main;
 let shown = null; // { name, hash, page, handle }
 let server = "FlexChat";
-let named = ""; // what of it is shown
-const places = new Map(); // page → where it was left
+let itemTitle = ""; // the current item of the page
+const places = new Map(); // page → address at which it was left
 
-/** Show the page the address names, from now on. loaders: name → () => import(…); the first is the usual one. */
+/** Start routing. loaders: name → () => import(…); the first is the default page. */
 export function start(element, loaders, onShow) {
   main = element;
   pages = loaders;
@@ -47,22 +47,22 @@ export function go(name, rest = "", query = {}) {
   location.hash = `#/${name}${rest ? `/${[rest].flat().map(encodeURIComponent).join("/")}` : ""}${wanted ? `?${wanted}` : ""}`;
 }
 
-/** Change the address without building the page again. */
+/** Change the address without rebuilding the page. */
 export function rename(name, rest = "") {
   const hash = `#/${name}${rest ? `/${encodeURIComponent(rest)}` : ""}`;
   history.replaceState(null, "", hash);
   if (shown) shown.hash = hash;
 }
 
-/** Name the server in the window's title. */
+/** Set the server's name in the window's title. */
 export function setServer(name) {
   server = name;
-  setPlace(named);
+  setPlace(itemTitle);
 }
 
-/** Name what of a page is shown in the window's title. */
+/** Set the current item in the window's title. */
 export function setPlace(name) {
-  named = name;
+  itemTitle = name;
   document.title = name ? `${name} · ${server}` : server;
 }
 
@@ -98,7 +98,7 @@ async function show(onShow) {
   if (previous) main.focus({ preventScroll: true });
   scrollTo(0, 0);
   const handle = (await page.mount(root, place)) || null;
-  // Another page may have been asked for meanwhile.
+  // The user may have navigated to another page meanwhile.
   if (shown === now) now.handle = handle;
   else handle?.unmount?.();
 }
@@ -132,7 +132,7 @@ async function loaded(load) {
     return await load();
   } catch (error) {
     if (error instanceof SyntaxError) throw error;
-    // Browsers do not ask twice for a module they could not have.
+    // Browsers do not retry a module that failed to load.
     throw Object.assign(new ApiError(0, { title: "No connection", detail: "The server cannot be reached. Is it still running?" }), { part: true });
   }
 }

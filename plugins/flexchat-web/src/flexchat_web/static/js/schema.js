@@ -1,7 +1,7 @@
-// Reading a JSON Schema for the form: references, types, and what is wrong with a value. The server checks fully;
-// this finds early what a person can mend at a field.
+// Reading a JSON Schema for the form: references, types, and errors of a value. The server validates fully;
+// this finds early what can be corrected in a field.
 
-/** Return a schema with its $ref followed and its allOf put together. */
+/** Return a schema with its $ref resolved and its allOf merged. */
 export function resolved(schema, root, depth = 0) {
   if (schema === true || schema === undefined || schema === null) return {};
   if (schema === false || depth > 20) return { not: {} };
@@ -55,14 +55,14 @@ export function typesOf(schema) {
   return [];
 }
 
-/** Return what a new entry of this schema starts with. */
+/** Return the initial value of a new entry of this schema. */
 export function emptyOf(schema) {
   if (schema.default !== undefined) return schema.default;
   const type = typesOf(schema)[0];
   return type === "object" ? {} : type === "array" ? [] : undefined;
 }
 
-/** Return what is wrong with a value itself (not with its parts), or "". */
+/** Return the error of a value itself (not of its parts), or "". */
 export function flaw(value, schema, required) {
   if (value instanceof Error) return `is not JSON: ${value.message}`;
   if (value === undefined) return required ? "is required" : "";
@@ -107,7 +107,7 @@ function textFlaw(value, schema) {
     try {
       if (!new RegExp(schema.pattern, "u").test(value)) return `must match ${schema.pattern}`;
     } catch {
-      // A pattern only the server understands.
+      // A pattern that only the server supports.
     }
   }
   return "";
@@ -121,7 +121,7 @@ function numberFlaw(value, schema) {
   return "";
 }
 
-/** Return a path as the server writes it: "responses[0].match". */
+/** Format a path in the server's notation: "responses[0].match". */
 export function pathText(path) {
   return path.reduce((text, key) => (typeof key === "number" ? `${text}[${key}]` : text ? `${text}.${key}` : String(key)), "");
 }

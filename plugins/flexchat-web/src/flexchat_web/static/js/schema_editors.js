@@ -1,11 +1,11 @@
-// What edits each kind of value in a form made from a schema.
+// The editors for each kind of value in a form made from a schema.
 
 import { h, icon, replace, uid } from "./dom.js";
 import { button, iconButton } from "./elements.js";
 import { field, requiredMark } from "./schema_field.js";
 import { asChoices, emptyOf, flaw, labelOf, pathText, resolved, typesOf } from "./schema.js";
 
-// An editor is { node, get }; required is true, false, or "entry": it must be there, as all of a list must.
+// An editor is { node, get }; required is true, false, or "entry": required like every item of a list.
 // get() -> value or undefined. The outermost one shows no label of its own.
 
 /** Return the editor of a value that fits a schema. */
@@ -78,7 +78,7 @@ function choiceEditor(schema, path, value, context, required) {
   return field(schema, path, control, { context, required, get });
 }
 
-/** Return what a choice is called: its title, if it has one. */
+/** Return the label of a choice: its title, if it has one. */
 function called(schema, option) {
   return schema.titles?.[schema.enum.indexOf(option)] || say(option);
 }
@@ -126,7 +126,7 @@ function objectEditor(schema, path, value, context, required) {
   const others = schema.additionalProperties;
   const open = typeof others === "object" && others !== null;
   if (!properties.length && !open) {
-    // All of a form: an object for which nothing is described is one in which nothing is filled in.
+    // The whole form: an object without described properties has no fields.
     const nothing = others === false || (!path.length && others !== true && !schema.patternProperties);
     return nothing ? { node: h("p", { class: "field-hint" }, "There is nothing to fill in."), get: () => value ?? {} } : rawEditor(schema, path, value, context, required);
   }
@@ -143,7 +143,7 @@ function objectEditor(schema, path, value, context, required) {
     if (open) list.append(mapEditor(schema, others, properties, path, value, context, editors));
   };
   const known = new Set(properties.map(([name]) => name));
-  const kept = Object.entries(value || {}).filter(([name]) => !known.has(name) && !open); // what the schema does not name
+  const kept = Object.entries(value || {}).filter(([name]) => !known.has(name) && !open); // keys that are not in the schema
   const get = () => {
     if (!editors.size) return value;
     const found = Object.fromEntries([...[...editors].map(([name, one]) => [name, one.get()]), ...kept].filter(([, part]) => part !== undefined));
@@ -153,7 +153,7 @@ function objectEditor(schema, path, value, context, required) {
     fill();
     return { node: list, get };
   }
-  // Built when opened: a schema may contain itself.
+  // Built when opened: a schema may be recursive.
   const started = required || value !== undefined;
   const heading = [h("span", { class: "field-name" }, labelOf(path, schema)), required === true && requiredMark()];
   const node = h(
@@ -167,7 +167,7 @@ function objectEditor(schema, path, value, context, required) {
   return { node, get };
 }
 
-/** The entries of an object whose names are free. */
+/** The entries of an object with arbitrary keys. */
 function mapEditor(schema, part, properties, path, value, context, editors) {
   const known = new Set(properties.map(([name]) => name));
   const list = h("div", { class: "field-list" });
@@ -296,7 +296,7 @@ export function rawEditor(schema, path, value, context, required) {
       return new SyntaxError(error.message);
     }
   };
-  let last = value; // what half-written text stands for until it can be read
+  let last = value; // the value while the text cannot be parsed
   const get = () => {
     const parsed = parse();
     if (!(parsed instanceof Error)) last = parsed;

@@ -1,9 +1,9 @@
-// A field of a form made from a schema: control, label, description, and a place for what is wrong.
+// A field of a form made from a schema: control, label, description, and error message.
 
 import { h, uid } from "./dom.js";
 import { flaw, labelOf, pathText } from "./schema.js";
 
-/** A control with label, description, and a place for what is wrong. */
+/** A control with label, description, and error message. */
 export function field(schema, path, control, { context, required, get, read = get, label = true, focus }) {
   const id = uid("field");
   const note = h("p", { class: "field-problem", id: `${id}-problem`, hidden: true, "aria-live": "polite" });
@@ -38,7 +38,7 @@ export function field(schema, path, control, { context, required, get, read = ge
   return { node: wrap, get };
 }
 
-// What is said at a field moves what is below: not between a button's being pressed and let go.
+// A new message shifts the layout, so it waits until a pressed button is released.
 let pressed = false;
 addEventListener("pointerdown", () => (pressed = true), true);
 for (const name of ["pointerup", "pointercancel"]) addEventListener(name, () => (pressed = false), true);
@@ -52,7 +52,7 @@ export function requiredMark() {
   return h("span", { class: "required", title: "required" }, h("span", { "aria-hidden": "true" }, " *"), h("span", { class: "visually-hidden" }, " (required)"));
 }
 
-/** Show what is wrong at a field. */
+/** Show an error message at a field. */
 export function show(field, text) {
   field.note.textContent = text;
   field.note.hidden = false;
@@ -61,7 +61,7 @@ export function show(field, text) {
   for (let at = field.wrap.parentElement; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
 }
 
-/** Take away what was said at a field. */
+/** Remove the error message of a field. */
 export function clear(field) {
   if (!field || field.note.hidden) return;
   field.note.hidden = true;

@@ -1,15 +1,15 @@
 // A form made from a JSON Schema.
 //   const form = schemaForm(schema, { value, onChange(value, path, part) {…}, disabled: false, root: schema });
 //   place.append(form.node);
-//   form.value                  what is filled in; absent where nothing is
-//   form.set(value)             show another value (builds the fields again)
+//   form.value                  the entered values; keys without one are absent
+//   form.set(value)             show another value (rebuilds the fields)
 //   form.validate()             problems [{path, text}], each shown at its field; the first one gets the focus
 //   form.showProblems(list)     show a server's problems ({path: "llms.x.model" or "responses[0].match", text}) at
 //                               their fields; returns those that no field could show
 //   form.focus("responses[0].llm")
-// onChange's path is a list (["llms", "x", "model"]); part is the value there, undefined if it was taken away.
+// onChange's path is a list (["llms", "x", "model"]); part is the value there, undefined if it was removed.
 // root is the schema $refs point into. raw: true adds a switch between fields and JSON text.
-// What is not required starts out empty and stays out of the value; a default is shown as the field's placeholder.
+// Optional fields start empty and are left out of the value; a default is shown as the placeholder.
 
 import { h, replace, uid } from "./dom.js";
 import { editorOf, rawEditor } from "./schema_editors.js";
@@ -18,7 +18,7 @@ import { pathText } from "./schema.js";
 
 /** Return a form for a value that fits a schema. */
 export function schemaForm(schema, { value, onChange = () => {}, disabled = false, root = schema, raw = false } = {}) {
-  const fields = new Map(); // path text → what field() notes: { wrap, note, controls, focus, flaw }
+  const fields = new Map(); // path text → record of field(): { wrap, note, controls, focus, flaw }
   const context = { root, disabled, fields, changed };
   const place = h("div", { class: "schema-form-fields" });
   let editor;

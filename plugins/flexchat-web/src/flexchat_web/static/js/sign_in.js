@@ -1,9 +1,9 @@
-// Signing in where the server asks for a token, and out again. The server keeps it in a cookie scripts cannot read.
+// Signing in with a token and out again. The session is in a cookie that scripts cannot read.
 
 import { h } from "./dom.js";
 import { del, post } from "./api.js";
 
-// A link with a token that was good has led to an address without it.
+// A link with a valid token was redirected to an address without it.
 const refused = new URLSearchParams(location.search).has("token");
 if (refused) history.replaceState(null, "", location.pathname + location.hash);
 

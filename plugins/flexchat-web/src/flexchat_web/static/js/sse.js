@@ -1,6 +1,6 @@
 // Server-sent events of an answer to fetch (EventSource cannot POST).
-//   for await (const { event, data, id } of events(response)) …   data: what its JSON says, or the text if it is none;
-//                                                                  id: the last there was, as text
+//   for await (const { event, data, id } of events(response)) …   data: parsed JSON, or the text if it is not JSON;
+//                                                                  id: the last one received, as text
 
 /** Yield the events of a response until it ends. */
 export async function* events(response) {

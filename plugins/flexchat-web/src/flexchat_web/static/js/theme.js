@@ -40,6 +40,6 @@ function choose(name) {
   try {
     localStorage.setItem("flexchat.theme", name);
   } catch {
-    // A browser that keeps nothing still shows it.
+    // Storage is not available: the theme still applies.
   }
 }

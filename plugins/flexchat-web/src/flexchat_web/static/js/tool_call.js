@@ -1,7 +1,7 @@
-// A tool's call as a card, from the moment the model writes it until its result is there.
+// A tool call as a card, from the model's first characters to the result.
 //   const card = toolCallCard({ name: "calculator" });  list.append(card.node)
 //   card.write('{"expr')          the arguments as the model writes them
-//   card.start({ expression })    it runs; a text: arguments that cannot be read
+//   card.start({ expression })    it runs; a string: arguments that cannot be parsed
 //   card.finish({ success, result | error, execution_time_ms, media, left_out }, { iteration, params, raw_arguments, facts })
 //   card.stop()                   it was cancelled
 // A finished call of a turn: toolCallCard.of({ tool, params, raw_arguments, result, iteration })
@@ -82,24 +82,24 @@ toolCallCard.of = ({ tool, result, ...call }, open = false) => {
   return card.node;
 };
 
-/** Return what went wrong and, below it, what helps. */
+/** Return the error and, below it, the hint. */
 export function toolError({ error, hint }) {
   return [h("p", { class: "tool-call-error" }, String(error ?? "It failed without saying why.")), hint && h("p", { class: "muted" }, hint)];
 }
 
-/** Whether a result is nothing but what came with it. */
+/** Whether a result consists of media only. */
 export function isOnlyMedia({ success, result, media }) {
   return success && (result ?? "") === "" && media?.length > 0;
 }
 
-/** Return what came with a result: images as such, others in words; nothing if there is none. */
+/** Return a result's media: images are shown, others described; nothing if there are none. */
 export function mediaView({ media, left_out: leftOut }) {
-  const shown = Array.isArray(media) ? media.map((part) => h("li", {}, isImage(part) ? picture(part) : inWords(part))) : [];
+  const shown = Array.isArray(media) ? media.map((part) => h("li", {}, isImage(part) ? picture(part) : mediaLabel(part))) : [];
   const words = (leftOut || []).map((text) => h("li", { class: "muted" }, text));
   return shown.length + words.length > 0 && h("ul", { class: "tool-media", "aria-label": "Media" }, shown, words);
 }
 
-// Pixels only: an SVG or a page could hold anything, and the address is made of what was checked here.
+// Pixel formats only: an SVG or a page could contain scripts; the URL is built from the data checked here.
 const PICTURES = /^image\/(png|jpeg|gif|webp)$/;
 const BASE64 = /^[A-Za-z0-9+/]+=*$/;
 
@@ -112,11 +112,11 @@ function picture(part) {
     "figure",
     {},
     h("img", { src: `data:${part.mime_type};base64,${part.data}`, alt: part.name || "Image that the tool returned" }),
-    h("figcaption", {}, inWords(part)),
+    h("figcaption", {}, mediaLabel(part)),
   );
 }
 
-function inWords({ name, mime_type: type, bytes, data }) {
+function mediaLabel({ name, mime_type: type, bytes, data }) {
   const size = bytes ?? (typeof data === "string" ? Math.floor((data.replace(/=+$/, "").length * 3) / 4) : null);
   return [name, type, size === null ? null : `${size.toLocaleString()} bytes`].filter(Boolean).join(", ");
 }

@@ -1,10 +1,10 @@
-// What a tool is, for people: what it changes, and what it takes.
+// A tool's definition: its effect and its parameters.
 
 import { h } from "./dom.js";
 import { badge } from "./elements.js";
 import { resolved, typesOf } from "./schema.js";
 
-/** By effect: a word, its colour, and what it means. */
+/** By effect: label, colour and description. */
 export const EFFECTS = {
   read: ["reads only", "", "Running it changes nothing."],
   idempotent: ["safe to repeat", "warn", "It changes something; running it twice changes no more than running it once."],

@@ -1,5 +1,5 @@
-// Where tools come from: each source, what runs behind it, and what of it waits for somebody to accept it.
-//   sourcesView(data, { mayEdit, notes, act })     data: GET api/tools/sources; notes: what went wrong, by source
+// Tool sources: each with its server, and the tools that wait to be accepted.
+//   sourcesView(data, { mayEdit, notes, act })     data: GET api/tools/sources; notes: error messages, by source
 //   act(source, name, pressed, body)               a button was pressed: "look", "restart" or "accept"
 
 import { h, icon } from "./dom.js";
@@ -17,13 +17,13 @@ const SERVER = {
   running: ["running", "ok", "ok", ""],
   broken: ["broken", "bad", "failed", "It could not be started, or has ended. The next call starts it again."],
 };
-// What happens to a changed tool until it is accepted: when it is not offered, and when it is.
+// The state of a changed tool until it is accepted: not offered, or offered.
 const KINDS = {
   new: ["New: not offered until it is accepted."],
   changed: ["Changed: it can no longer be called, so it is left out.", "Changed: offered as it was accepted."],
   gone: ["Gone: no longer offered.", "Gone: still offered, because it can still be called."],
 };
-const MOST_SHOWN = 50;
+const MAX_SHOWN = 50;
 
 /** A card for each source; null if there are none. */
 export function sourcesView({ sources, trouble, lock }, given) {
@@ -65,7 +65,7 @@ function sourceCard(source, lock, { mayEdit, notes, act }) {
   );
 }
 
-/** Badges that say how it is: of a server, its own state says more than that the source is open. */
+/** Badges of a source's state; the state of a server is more precise than "open". */
 function states({ status, server }) {
   const [word, kind, meaning] = STATUS[status] || [status, "", ""];
   const [runs, colour, picture, means] = SERVER[server?.status] || [];
@@ -99,7 +99,7 @@ function buttons(source, press) {
 }
 
 function acceptAll(source, press) {
-  const shown = source.changes.slice(0, MOST_SHOWN);
+  const shown = source.changes.slice(0, MAX_SHOWN);
   if (shown.length < 2) return null;
   const word = shown.length < source.changes.length ? `Accept these ${shown.length}` : "Accept all";
   return button(word, { icon: "check", kind: "small", data: { press: "accept" }, "aria-label": `${word} of ${source.name} as shown`, onClick: (event) => accept(shown, event.currentTarget, press) });
@@ -133,7 +133,7 @@ function offers(source, lock) {
 }
 
 function changesView(source, mayEdit, press) {
-  const shown = source.changes.slice(0, MOST_SHOWN);
+  const shown = source.changes.slice(0, MAX_SHOWN);
   const more = source.changes.length - shown.length;
   return h(
     "div",
@@ -171,7 +171,7 @@ function changeView(source, change, mayEdit, press) {
   );
 }
 
-/** Accept what is shown, by its digest: if it is something else by now, the server refuses. */
+/** Accept the definitions shown, by their digests: the server refuses one that has changed since. */
 async function accept(changes, pressed, press) {
   const suspicious = changes.filter((change) => change.warnings.length);
   if (suspicious.length) {

@@ -1,12 +1,12 @@
-// One effect with all that is known of it: #/activity/effects/KEY
+// One effect with all its facts: #/activity/effects/KEY
 
 import { h, replace } from "../dom.js";
 import { alert, emptyState, errorCard, pageHead, spinner } from "../elements.js";
 import { get } from "../api.js";
-import { lookAgain } from "../attention.js";
+import { reloadLater } from "../attention.js";
 import { setPlace } from "../router.js";
-import { argumentsOf, asker, dataView, effectBadge, exactly, factList, shortened } from "./words.js";
-import { howToTell, settleButtons } from "./settling.js";
+import { argumentsOf, originLinks, dataView, effectBadge, exactly, factList, shortened } from "./labels.js";
+import { settleHints, settleButtons } from "./settling.js";
 import { toolDescriptions } from "./tool_descriptions.js";
 import { waiting } from "./waiting.js";
 
@@ -24,13 +24,13 @@ export async function effectPage(root, key) {
       const text = JSON.stringify(effect);
       if (text !== shown) {
         setPlace(`${effect.tool} · Activity`);
-        replace(out, ...view(effect, about, settled)); // only then: a reader may have text selected in it
+        replace(out, ...view(effect, about, settled)); // only if it changed: a reader may have selected text in it
         shown = text;
       }
-      if (["claimed", "unknown"].includes(effect.state)) lookAgain(out, show);
+      if (["claimed", "unknown"].includes(effect.state)) reloadLater(out, show);
     } catch (error) {
       if (shown && error.status === 0) {
-        lookAgain(out, show); // the server is being restarted
+        reloadLater(out, show); // the server may be restarting
         return;
       }
       shown = "";
@@ -52,7 +52,7 @@ function view(effect, about, settled) {
   const isUnknown = effect.state === "unknown";
   const by = effect.settled_by && ` (said by ${effect.settled_by})`;
   return [
-    h("section", { class: "card", "aria-label": "State" }, h("div", { class: "row" }, h("h2", {}, h("code", {}, effect.tool)), effectBadge(effect.state), by && h("span", { class: "muted small-text" }, by)), isUnknown && alert("warn", h("p", {}, h("strong", {}, "Nobody knows whether it happened"), effect.note && `: ${shortened(effect.note)}`), howToTell(effect, about)), isUnknown && h("div", { class: "row" }, settleButtons(effect, settled))),
+    h("section", { class: "card", "aria-label": "State" }, h("div", { class: "row" }, h("h2", {}, h("code", {}, effect.tool)), effectBadge(effect.state), by && h("span", { class: "muted small-text" }, by)), isUnknown && alert("warn", h("p", {}, h("strong", {}, "Nobody knows whether it happened"), effect.note && `: ${shortened(effect.note)}`), settleHints(effect, about)), isUnknown && h("div", { class: "row" }, settleButtons(effect, settled))),
     h("section", { class: "stack tight", "aria-labelledby": "effect-arguments" }, h("h2", { id: "effect-arguments" }, "Arguments"), given === undefined ? h("p", { class: "muted" }, "They are no longer kept.") : dataView(given, "arguments")),
     effect.result && h("section", { class: "stack tight", "aria-labelledby": "effect-result" }, h("h2", { id: "effect-result" }, "Result"), dataView(effect.result.error ?? effect.result.result ?? null, "result")),
     h(
@@ -63,7 +63,7 @@ function view(effect, about, settled) {
         ["Began", exactly(effect.claimed_at)],
         ["Ended", effect.ended_at && exactly(effect.ended_at)],
         ["Note", !isUnknown && shortened(effect.note)],
-        ["Asked for", asker(effect)],
+        ["Asked for", originLinks(effect)],
         ["Key", h("code", {}, effect.key)],
       ]),
     ),

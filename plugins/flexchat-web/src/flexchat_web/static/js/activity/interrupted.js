@@ -1,12 +1,12 @@
-// Turns whose process ended before they did: why they wait, and what a person can do.
-//   interruptedCard(turn, ended)     ended(): it waits no longer
+// Interrupted turns, whose process ended first: the reason they wait, and the possible actions.
+//   interruptedCard(turn, ended)     ended(): called once it no longer waits
 
 import { h, uid } from "../dom.js";
 import { busy, button, when } from "../elements.js";
 import { post } from "../api.js";
 import { titleOf } from "../chat/title.js";
 import { confirmed, toast } from "../dialog.js";
-import { turnBadge, turnPlace } from "./words.js";
+import { turnBadge, turnPlace } from "./labels.js";
 
 /** Return the card of an interrupted turn. */
 export function interruptedCard(turn, ended) {
@@ -15,13 +15,13 @@ export function interruptedCard(turn, ended) {
     "article",
     { class: "card waits", "aria-labelledby": id, tabindex: "-1" },
     h("header", { class: "spread" }, h("h3", { id, dir: "auto", class: "anywhere" }, titleOf(turn.message || "") || "A turn without a message"), h("p", { class: "row muted small-text" }, turnBadge(turn.state), when(turn.began_at))),
-    h("p", {}, whyInterrupted(turn)),
+    h("p", {}, interruptionReason(turn)),
     h("div", { class: "row" }, interruptedActions(turn, ended), h("a", { class: "button quiet", href: `#/chat/${encodeURIComponent(turn.conversation)}` }, "Conversation"), h("a", { class: "button quiet", href: turnPlace(turn.id) }, "Steps")),
   );
 }
 
-/** Return why a turn waits. */
-export function whyInterrupted({ error }) {
+/** Describe why a turn waits. */
+export function interruptionReason({ error }) {
   return error
     ? `It was interrupted and cannot go on: ${error}. Once that is mended, resume the turn; or cancel it.`
     : "The process that ran it ended before the turn did. The server resumes it by itself, unless it was told not to; the next message in its conversation ends it as far as it came.";

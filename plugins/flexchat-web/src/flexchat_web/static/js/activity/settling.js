@@ -1,14 +1,14 @@
-// A person's word about an effect that is unknown: a card that says what is known of it, and two buttons.
-//   unknownCard(effect, { about, settled })     about: what its tool says of itself;  settled(): somebody has settled it
+// Settling an unknown effect: a card with the known facts, and two buttons.
+//   unknownCard(effect, { about, settled })     about: the tool's description;  settled(): called once the effect is settled
 //   settleButtons(effect, settled)              only the buttons
 
 import { h, uid } from "../dom.js";
 import { busy, button, when } from "../elements.js";
 import { post } from "../api.js";
 import { openDialog, toast } from "../dialog.js";
-import { argumentsOf, asker, dataView, effectBadge, effectPlace, factList, inALine, shortened } from "./words.js";
+import { argumentsOf, originLinks, dataView, effectBadge, effectPlace, factList, argumentsLine, shortened } from "./labels.js";
 
-const DOUBLE_CLICK_MS = 600; // what comes sooner belongs to the click that opened the dialog
+const DOUBLE_CLICK_MS = 600; // an earlier click is the second half of the one that opened the dialog
 
 const ANSWERS = {
   done: {
@@ -31,15 +31,15 @@ export function unknownCard(effect, { about, settled }) {
     "article",
     { class: "card waits", "aria-labelledby": id, tabindex: "-1" },
     h("header", { class: "spread" }, h("h3", { id }, "Did ", h("code", {}, effect.tool), " happen?"), h("p", { class: "row muted small-text" }, effectBadge(effect.state), when(effect.claimed_at))),
-    howToTell(effect, about),
+    settleHints(effect, about),
     given === undefined ? h("p", { class: "muted small-text" }, "Its arguments are no longer kept.") : dataView(given, "arguments"),
-    factList([["Why nobody knows", shortened(effect.note)], ["Asked for", asker(effect)]]),
+    factList([["Why nobody knows", shortened(effect.note)], ["Asked for", originLinks(effect)]]),
     h("div", { class: "row" }, settleButtons(effect, settled), h("a", { class: "button quiet", href: effectPlace(effect.key), "aria-label": `Details of ${effect.tool}` }, "Details")),
   );
 }
 
-/** Return what to ask of whom. */
-export function howToTell(effect, about) {
+/** Return hints for finding out whether the effect happened. */
+export function settleHints(effect, about) {
   return h(
     "p",
     {},
@@ -60,7 +60,7 @@ function ask(effect, state, settled) {
   const id = uid("settle");
   const note = h("textarea", { id: `${id}-note`, class: "input", dir: "auto", rows: "2", maxlength: "2000", placeholder: state === "done" ? "The bank shows it, receipt 118." : "The bank does not list it.", "aria-describedby": `${id}-problem` });
   const problem = h("p", { class: "field-problem", id: `${id}-problem`, role: "alert" });
-  const call = h("p", { class: "settle-call" }, h("code", { dir: "auto" }, `${effect.tool}(${inALine(argumentsOf(effect))})`));
+  const call = h("p", { class: "settle-call" }, h("code", { dir: "auto" }, `${effect.tool}(${argumentsLine(argumentsOf(effect))})`));
   const form = h(
     "form",
     { id, class: "stack" },
@@ -82,7 +82,7 @@ function ask(effect, state, settled) {
         problem.textContent = error.message;
         return;
       }
-      toast(error.message, { kind: "warn", seconds: 12 }); // somebody else was faster
+      toast(error.message, { kind: "warn", seconds: 12 }); // settled by another person meanwhile
     }
     dialog.close();
     settled();

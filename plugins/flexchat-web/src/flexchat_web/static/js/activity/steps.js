@@ -1,12 +1,12 @@
-// The steps of a turn as a list people can read: what was asked, answered and run, when, and at what cost.
+// The steps of a turn as a readable list: requests, answers and tool calls, with their times and costs.
 
 import { h, icon } from "../dom.js";
 import { alert, badge, counted, money, ms } from "../elements.js";
 import { outcome } from "../pages/explain_phases.js";
-import { ruleName } from "../rule_words.js";
+import { ruleName } from "../rule_labels.js";
 import { toolCallCard } from "../tool_call.js";
 import { codeView } from "../json_view.js";
-import { between } from "./words.js";
+import { between } from "./labels.js";
 
 const KINDS = {
   started: { picture: "chat", title: () => "The message", body: ({ request }) => text(request.user_message, "message") },
@@ -43,7 +43,7 @@ function mark(picture) {
   return h("span", { class: "timeline-mark" }, icon(picture));
 }
 
-/** Return how long after the turn's beginning something was. */
+/** Format the time of a step, counted from the turn's start. */
 function at(began, time) {
   const after = between(began, time);
   return after === null ? null : h("time", { class: "muted small-text", datetime: time, title: `after the turn began: ${new Date(time).toLocaleString()}` }, after < 1 ? "+0 ms" : `+${ms(after)}`);

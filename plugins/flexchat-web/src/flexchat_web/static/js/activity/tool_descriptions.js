@@ -1,4 +1,4 @@
-// What tools say of themselves, by name; empty if the server does not tell.
+// Descriptions of tools, by name; empty if the server does not list them.
 
 import { get } from "../api.js";
 

@@ -1,14 +1,14 @@
-// A turn of a kept conversation, step by step, as its journal has it: #/activity/turns/ID
+// The journal of a turn of a stored conversation, step by step: #/activity/turns/ID
 
 import { h, replace } from "../dom.js";
 import { alert, emptyState, errorCard, money, ms, pageHead, spinner } from "../elements.js";
 import { get } from "../api.js";
-import { lookAgain } from "../attention.js";
+import { reloadLater } from "../attention.js";
 import { setPlace } from "../router.js";
-import { interruptedActions, whyInterrupted } from "./interrupted.js";
+import { interruptedActions, interruptionReason } from "./interrupted.js";
 import { stepList } from "./steps.js";
 import { waiting } from "./waiting.js";
-import { between, exactly, factList, turnBadge } from "./words.js";
+import { between, exactly, factList, turnBadge } from "./labels.js";
 
 export async function turnPage(root, id) {
   const out = h("div", { class: "stack" }, spinner("Opening"));
@@ -23,13 +23,13 @@ export async function turnPage(root, id) {
       const text = JSON.stringify(turn);
       if (text !== shown) {
         setPlace("Turn · Activity");
-        replace(out, ...view(turn, ended)); // only then: a reader may have text selected in it
+        replace(out, ...view(turn, ended)); // only if it changed: a reader may have selected text in it
         shown = text;
       }
-      if (["running", "interrupted"].includes(turn.state)) lookAgain(out, show);
+      if (["running", "interrupted"].includes(turn.state)) reloadLater(out, show);
     } catch (error) {
       if (shown && error.status === 0) {
-        lookAgain(out, show); // the server is being restarted
+        reloadLater(out, show); // the server may be restarting
         return;
       }
       shown = "";
@@ -54,7 +54,7 @@ function view(turn, ended) {
       "section",
       { class: "card", "aria-label": "State" },
       h("div", { class: "row" }, turnBadge(turn.state), took !== null && h("span", { class: "muted small-text" }, ms(took)), conversation),
-      turn.state === "interrupted" && [alert("warn", h("p", {}, whyInterrupted(turn))), h("div", { class: "row" }, interruptedActions(turn, ended))],
+      turn.state === "interrupted" && [alert("warn", h("p", {}, interruptionReason(turn))), h("div", { class: "row" }, interruptedActions(turn, ended))],
       turn.state === "failed" && turn.error && alert("bad", h("p", {}, turn.error)),
       factList([["Began", exactly(turn.began_at)], ["Ended", turn.ended_at && exactly(turn.ended_at)], ["Cost", costs(turn.cost)], ["Id", h("code", {}, turn.id)]]),
     ),

@@ -1,17 +1,17 @@
-// What waits for a person: effects that are unknown, and turns that were interrupted. The navigation shows how many.
-//   const { effects, turns } = await waiting.look()      asks the server; the newest MOST of each
-//   const stop = waiting.on((count) => …)                told whenever that was asked; count: 3, or "99+"
+// Items that need a person: unknown effects and interrupted turns. The navigation shows their number.
+//   const { effects, turns } = await waiting.look()      requests both lists; the newest MAX_LISTED of each
+//   const stop = waiting.on((count) => …)                called after each request; count: 3, or "99+"
 
 import { get, uiConfig } from "../api.js";
 
-const MOST = 100;
+const MAX_LISTED = 100;
 const watchers = new Set();
 
 export const waiting = {
   async look() {
     const [effects, turns] = await Promise.all([unknown(), interrupted()]);
     const count = effects.length + turns.length;
-    for (const tell of watchers) tell(count < MOST ? count : `${MOST - 1}+`);
+    for (const tell of watchers) tell(count < MAX_LISTED ? count : `${MAX_LISTED - 1}+`);
     return { effects, turns };
   },
   on(tell) {
@@ -21,15 +21,15 @@ export const waiting = {
 };
 
 async function unknown() {
-  return (await get("api/effects", { state: "unknown", limit: MOST })).effects;
+  return (await get("api/effects", { state: "unknown", limit: MAX_LISTED })).effects;
 }
 
 async function interrupted() {
   if (!(await uiConfig()).keeps_conversations) return [];
   try {
-    return (await get("api/turns", { state: "interrupted", limit: MOST })).turns;
+    return (await get("api/turns", { state: "interrupted", limit: MAX_LISTED })).turns;
   } catch (error) {
-    if (error.status === 404) return []; // the store of the conversations keeps no journal
+    if (error.status === 404) return []; // this conversation store has no journal
     throw error;
   }
 }

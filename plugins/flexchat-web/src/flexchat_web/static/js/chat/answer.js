@@ -1,14 +1,14 @@
-// An answer: its texts, its tool calls as they run, and where it came from.
+// An answer: its texts, its running tool calls, and its sources.
 //   const answer = answerView();  list.append(answer.node)
 //   answer.take({ event, data }) for each event of a turn; answer.said(): its text so far
-//   answer.broken(): nothing comes for now, as the connection is lost
+//   answer.broken(): the connection is lost for now
 //   answer.finish(turn, { conversation, asked }) | answer.fail(error, again) | answer.stop(again)
-//   interruptedAnswer(again): one that was cut off by leaving the page
-//   storedAnswer(turn, { conversation, again }): the same for a turn of a kept conversation
-// A node goes on being written to while it is out of the document: another session may be shown meanwhile.
+//   interruptedAnswer(again): one that was interrupted by leaving the page
+//   storedAnswer(turn, { conversation, again }): the same for a turn of a stored conversation
+// A node is updated while it is not in the document as well: another session may be shown meanwhile.
 
-import { announce, h, icon, replace, shownText } from "../dom.js";
-import { alert, badge, button, copyButton, errorCard, moneyNode, ms, when } from "../elements.js";
+import { announce, h, icon, replace, displayText } from "../dom.js";
+import { alert, badge, button, copyButton, errorCard, costNode, ms, when } from "../elements.js";
 import { liveCalls } from "../live_calls.js";
 import { markdown } from "../markdown.js";
 import { toolCallCard } from "../tool_call.js";
@@ -20,7 +20,7 @@ const PHASES = {
   "intent detection": "Detecting the intent…",
 };
 const WRITING = "Writing…";
-const PATIENCE_S = 3; // seconds something may take before they are counted
+const PATIENCE_S = 3; // seconds before the elapsed time is shown
 
 /** Return an answer that is being written. */
 export function answerView() {
@@ -36,7 +36,7 @@ export function answerView() {
 
   let doing = status.textContent;
   let since = Date.now();
-  let routing = null; // what is said of a phase before the answer
+  let routing = null; // the text about a phase before the answer
   const running = new Map(); // call_id → name
   const count = setInterval(show, 500);
 
@@ -79,11 +79,11 @@ export function answerView() {
   const on = {
     text({ index, text }) {
       say(WRITING);
-      textAt(index).append(shownText(text));
+      textAt(index).append(displayText(text));
     },
     reasoning({ index, text }) {
       say("Thinking…");
-      thoughtAt(index).append(shownText(text));
+      thoughtAt(index).append(displayText(text));
     },
     tool_call: ({ name }) => say(`Calling ${name}…`),
     phase_started({ phase }) {
@@ -117,7 +117,7 @@ export function answerView() {
     },
     answer_end: () => (answers += 1),
     turn_resumed() {
-      body.replaceChildren(); // what stands of it follows
+      body.replaceChildren(); // its final content follows
       for (const known of [texts, thoughts, questions, running]) known.clear();
       calls.clear();
       [answers, routing] = [0, null];
@@ -153,9 +153,9 @@ export function answerView() {
     async finish(turn, about) {
       const last = Math.max(-1, ...[...texts.values()].map((one) => one.answer));
       const shown = [...texts.values()].filter((one) => one.answer === last).map((one) => one.node.textContent).join("");
-      if (turn.content && shown !== shownText(turn.content)) {
+      if (turn.content && shown !== displayText(turn.content)) {
         answers = last + 1;
-        textAt(0).append(shownText(turn.content));
+        textAt(0).append(displayText(turn.content));
       }
       calls.stop();
       ended();
@@ -172,18 +172,18 @@ export function answerView() {
     async stop(again) {
       calls.stop();
       ended();
-      replace(foot, cutShort(again));
+      replace(foot, interruptedNote(again));
       await render();
     },
   };
 }
 
-/** Return the element of an answer that was being written when the page was left. */
+/** Return the element of an answer that was streaming when the page was left. */
 export function interruptedAnswer(again) {
-  return h("article", { class: "message answer", "aria-label": "Answer" }, h("div", { class: "answer-foot" }, cutShort(again)));
+  return h("article", { class: "message answer", "aria-label": "Answer" }, h("div", { class: "answer-foot" }, interruptedNote(again)));
 }
 
-function cutShort(again) {
+function interruptedNote(again) {
   return h(
     "div",
     { class: "row" },
@@ -201,7 +201,7 @@ function thought(text) {
   return h("details", { class: "thought" }, h("summary", {}, icon("right"), "Reasoning"), h("div", { class: "thought-text", dir: "auto" }, text));
 }
 
-/** Return the element of a turn of a kept conversation; again asks the same once more. */
+/** Return the element of a turn of a stored conversation; again repeats its request. */
 export function storedAnswer(turn, { conversation, again }) {
   const body = h("div", { class: "answer-body" });
   const results = new Map(turn.messages.filter((one) => one.role === "tool").map((one) => [one.tool_call_id, one]));
@@ -225,12 +225,12 @@ export function storedAnswer(turn, { conversation, again }) {
         const record = taken(records, (one) => one.iteration === round && one.tool === call.tool && same(one, call));
         const sent = results.get(part.id);
         const shown = record || { ...call, result: resultOf(sent), iteration: round };
-        // What was shown to the model is in its message, once; the record only tells of it.
+        // The content sent to the model is in its message; the record only refers to it.
         body.append(toolCallCard.of(sent?.media ? { ...shown, result: { ...shown.result, media: sent.media } } : shown));
       }
     }
   }
-  const ended = { cancelled: () => cutShort(again), failed: () => failure({ message: turn.error }, again, Boolean(content.trim())) }[turn.status];
+  const ended = { cancelled: () => interruptedNote(again), failed: () => failure({ message: turn.error }, again, Boolean(content.trim())) }[turn.status];
   const foot = h("div", { class: "answer-foot" }, ended?.(), facts({ ...turn, content }, { conversation, asked }));
   return h("article", { class: "message answer", "aria-label": "Answer" }, body, foot);
 }
@@ -245,14 +245,14 @@ function same(record, call) {
   return text(record) === text(call);
 }
 
-/** Return what a tool gave as its model was told it: what is kept of turns of earlier versions. */
+/** Return a tool's result in the form sent to the model: turns of earlier versions only have this. */
 function resultOf(message) {
   if (!message) return { success: false, error: "No result was kept." };
   try {
     const data = JSON.parse(message.content);
     if (typeof data.success === "boolean") return data;
   } catch {
-    // A result that was shortened for the model is text.
+    // A result that was truncated for the model is text.
   }
   return message.is_error ? { success: false, error: message.content } : { success: true, result: message.content };
 }
@@ -264,7 +264,7 @@ function facts(turn, { conversation, asked }) {
     turn.topic && turn.topic !== asked?.trim() && badge(turn.topic, "", null, { title: "Topic" }),
     model && h("span", { title: "Service and model" }, model),
     input || output ? h("span", { title: `${input ?? 0} read, ${output ?? 0} written` }, `${((input || 0) + (output || 0)).toLocaleString()} tokens`) : null,
-    moneyNode(turn.cost),
+    costNode(turn.cost),
     turn.elapsed_ms > 0 && h("span", { title: "Time of the whole turn" }, ms(turn.elapsed_ms)),
     turn.at && when(turn.at),
     h("a", { href: `#/explain/${encodeURIComponent(conversation)}/${encodeURIComponent(turn.id)}` }, "Why this rule?"),

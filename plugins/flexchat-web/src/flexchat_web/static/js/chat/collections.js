@@ -1,4 +1,4 @@
-// Where documents are searched: all collections, or those that are ticked.
+// The collections to search: all, or the selected ones.
 //   const choice = collectionChoice(collections);  choice.node;  choice.value   null: all
 
 import { h, icon } from "../dom.js";

@@ -1,10 +1,10 @@
-// What a conversation cost, and each rule that answered in it.
+// The cost of a conversation, in total and by rule.
 
 import { h } from "../dom.js";
 import { button, money } from "../elements.js";
 import { openDialog } from "../dialog.js";
 
-/** Open a dialog about a session the server has. */
+/** Open the dialog for a session that is stored on the server. */
 export function costDialog({ cost, rules }) {
   const missing = [...new Set(rules.flatMap((one) => one.cost.unpriced))];
   const dialog = openDialog({

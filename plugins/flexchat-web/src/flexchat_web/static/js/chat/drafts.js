@@ -1,14 +1,14 @@
-// What is written and not sent, and what was asked and not answered, so that a reload loses neither. The browser keeps
-// it for this tab alone.
+// Unsent texts and unanswered messages, so that a reload loses neither. The browser stores
+// them for this tab only.
 //   drafts.text(id)  drafts.write(id, text)     drafts.asked(id)  drafts.ask(id, { text, collections, after, turn } or null)
-//   drafts.blank(make)  the id of the conversation that is to begin      drafts.begun()  it has begun
+//   drafts.blank(make)  the id of the next new conversation      drafts.begun()  it has begun
 
 const KEY = "flexchat.chat";
 
 let leaving = false;
 addEventListener("beforeunload", () => {
   leaving = true;
-  setTimeout(() => (leaving = false), 3000); // who is asked may stay
+  setTimeout(() => (leaving = false), 3000); // the user may choose to stay
 });
 addEventListener("pageshow", () => (leaving = false));
 
@@ -21,13 +21,13 @@ function read() {
 }
 
 function change(how) {
-  if (leaving) return; // leaving a page ends its requests, which is not an answer
+  if (leaving) return; // leaving a page aborts its requests, which is no result
   const all = read();
   how(all);
   try {
     sessionStorage.setItem(KEY, JSON.stringify(all));
   } catch {
-    // A browser that keeps nothing.
+    // Storage is not available.
   }
 }
 

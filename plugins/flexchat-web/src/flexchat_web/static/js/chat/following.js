@@ -1,14 +1,14 @@
-// A place that scrolls along with what is written at its end, until its reader scrolls up; again once they are back at
+// A scroll container that follows its growing end until the reader scrolls up, and again once they return to
 // the end.
-//   const follow = following(log, messages, (away) => …);   away: whether what is newest is out of view
-//   follow.toEnd()  follow.refresh()  what is in it was changed  follow.close()
-// A scroll event comes a frame after what caused it, and more may have been written by then: that the end is far says
-// nothing of the reader. That the place is above where it was does, and so does reaching the end as it was last drawn.
+//   const follow = following(log, messages, (away) => …);   away: whether the newest content is out of view
+//   follow.toEnd()  follow.refresh() after a change of its content  follow.close()
+// A scroll event fires a frame after its cause, and the content may have grown by then: a distant end is no sign of
+// the reader. A smaller scroll position is one, and so is reaching the end as it was last drawn.
 
 const NEAR_PX = 48;
-const AT_PX = 2; // browsers round
+const AT_PX = 2; // tolerance: browsers round scroll positions
 
-/** Follow the end of a place; content: the node in it that grows. */
+/** Follow the end of a scroll container; content: the node in it that grows. */
 export function following(place, content, tell) {
   let follows = true;
   let was = 0;
@@ -38,7 +38,7 @@ export function following(place, content, tell) {
     tell(!follows && left() >= NEAR_PX);
   }
 
-  // Who opens something wants to read it where it is.
+  // An opened element keeps its position, so that it can be read.
   const opened = (event) => event.target.closest?.("summary") && (follows = false);
   content.addEventListener("click", opened);
   place.addEventListener("scroll", scrolled);

@@ -1,6 +1,6 @@
-// A question that a tool asks in the middle of an answer: a form, yes or no, or a page to visit.
+// A question that a tool asks during an answer: a form, yes or no, or a page to visit.
 //   const card = questionCard({ id, tool, message, schema, url });  body.append(card.node)
-//   card.close({ action, why }): it has its reply, from here or elsewhere, or there is none
+//   card.close({ action, why }): it has been answered, here or elsewhere, or was withdrawn
 
 import { h, icon, replace } from "../dom.js";
 import { busy, button, errorCard } from "../elements.js";

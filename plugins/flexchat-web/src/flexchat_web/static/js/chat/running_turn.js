@@ -1,15 +1,15 @@
-// A turn that runs in the server: it goes on when the connection breaks, and is joined again where it was left.
+// A turn that runs in the server: it continues when the connection breaks, and is rejoined at the same event.
 //   const running = new RunningTurn(null, body, key?)   one that is to begin       new RunningTurn(id)   one that has begun
-//   running.key   given to another with the same body, it is the same turn, whether or not the server has heard of it
-//   const turn = await running.read({ take, begun, broken })   take: each event;  begun: its id, once it is known;
-//                                                               broken: the connection is, and is being made again
-//   await turnsUnderWay(conversation?)   the turns that run in the server or will be resumed: { id, conversation, message }
-//   await running.stop()   running.stopped: whether that was asked for       await running.isThere()
+//   running.key   its idempotency key: another RunningTurn with it and the same body is the same turn
+//   const turn = await running.read({ take, begun, broken })   take: for each event;  begun: for its id, once known;
+//                                                               broken: when the connection is lost, and retried
+//   await turnsUnderWay(conversation?)   turns that run in the server or will be resumed: { id, conversation, message }
+//   await running.stop()   running.stopped: whether stop was called       await running.isThere()
 
 import { ApiError, get, newId, post, stream, watch } from "../api.js";
 
-const AGAIN_MS = [200, 500, 1000, 2000, 4000, 8000]; // waits before it is joined again
-const STOPPED = "urn:flexchat:problem:server-stopped"; // answered to whoever joins while the server stops
+const AGAIN_MS = [200, 500, 1000, 2000, 4000, 8000]; // delays before it is rejoined
+const STOPPED = "urn:flexchat:problem:server-stopped"; // the response to joining while the server stops
 
 /** Return the unfinished turns of one stored conversation or of all, newest first; [] if none are stored. */
 export async function turnsUnderWay(conversation = "") {
@@ -43,11 +43,11 @@ export class RunningTurn {
     this.body = body;
     this.key = key;
     this.last = "";
-    this.ended = null; // the turn, as the answer to Stop tells it
+    this.ended = null; // the turn in the response to stop
     this.controller = new AbortController();
   }
 
-  /** Whether the server can still tell of it. */
+  /** Whether the server still has it. */
   async isThere() {
     const controller = new AbortController();
     try {
@@ -69,7 +69,7 @@ export class RunningTurn {
           tries = 0;
           this.last = happened.id || this.last;
           if (happened.event === "turn") return happened.data;
-          if (happened.event === "interrupted") throw cutOff();
+          if (happened.event === "interrupted") throw interruption();
           if (happened.event === "error") throw new ApiError(happened.data.status || 500, happened.data);
           if (happened.event === "turn_started") {
             this.id = happened.data.id;
@@ -77,10 +77,10 @@ export class RunningTurn {
           }
           take(happened);
         }
-        throw cutOff();
+        throw interruption();
       } catch (error) {
         if (this.ended) return this.ended;
-        if (tries && (error.status === 404 || error.status === 410)) throw cutOff();
+        if (tries && (error.status === 404 || error.status === 410)) throw interruption();
         const away = error.status === 0 || error.problem?.type === STOPPED;
         const lost = away && !error.problem?.stopped && this.id && !this.stopped;
         if (!lost || tries >= AGAIN_MS.length) throw error;
@@ -97,14 +97,14 @@ export class RunningTurn {
     return watch(this.#path("events"), { signal, lastEventId: this.last });
   }
 
-  /** Have it end. What there is of it is kept when this returns. */
+  /** Stop the turn. Its partial result is stored when this returns. */
   async stop() {
     this.stopped = true;
     if (this.id) {
       try {
         this.ended = (await post(this.#path("cancel"), null)).turn;
       } catch {
-        // It has ended, or the server cannot be reached: then nobody listens to it any more.
+        // It has ended, or the server cannot be reached: then it has no listener any more.
       }
     }
     this.controller.abort();
@@ -115,6 +115,6 @@ export class RunningTurn {
   }
 }
 
-function cutOff() {
+function interruption() {
   return new ApiError(0, { title: "Cut off", detail: "The connection ended before the answer was complete." });
 }

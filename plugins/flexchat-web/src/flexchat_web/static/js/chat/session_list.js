@@ -1,10 +1,10 @@
 // The list of conversations: search, open, begin a new one.
 
-import { h, icon, keyed, replace, shownText } from "../dom.js";
+import { h, icon, keyed, replace, displayText } from "../dom.js";
 import { button, errorCard, when } from "../elements.js";
 import { sessions } from "./sessions.js";
 
-/** Return { node, show(current) }. keeps: whether the server keeps them. onPick is called when one was chosen. */
+/** Return { node, show(current) }. keeps: whether the server stores them. onPick: called with the selected one. */
 export function sessionList({ keeps, onPick }) {
   const list = h("ul", { class: "session-items" });
   const note = h("div", { class: "session-note" });
@@ -45,7 +45,7 @@ export function sessionList({ keeps, onPick }) {
   };
 }
 
-/** Say that nothing is kept, and what would keep it. */
+/** Explain that conversations are not stored, and how to store them. */
 export function notKept() {
   return h("p", { class: "muted small-text not-kept" }, "Conversations end with this page: nothing is kept. A table ", h("code", {}, "[conversations]"), " in the configuration keeps them.");
 }
@@ -62,7 +62,7 @@ function item(session, current, onPick) {
 
 function update(node, session, current) {
   const link = node.firstElementChild;
-  link.firstElementChild.textContent = shownText(session.title || "Untitled");
+  link.firstElementChild.textContent = displayText(session.title || "Untitled");
   replace(link.lastElementChild, session.running || session.underWay ? [icon("running", "answering")] : session.updated && when(session.updated));
   if (session === current) link.setAttribute("aria-current", "true");
   else link.removeAttribute("aria-current");

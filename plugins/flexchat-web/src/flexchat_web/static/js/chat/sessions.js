@@ -1,5 +1,5 @@
-// The conversations the page knows: those the server keeps, and those that exist only here. They outlive the page
-// Chat: an answer goes on being written in its own session while another page or session is shown.
+// The page's conversations: those stored on the server, and those that exist only here. They outlive the page
+// Chat: an answer continues in its own session while another page or session is shown.
 //   sessions.on(() => …)      something changed      sessions.load()  sessions.more()  sessions.find(id)  sessions.fresh()
 //   session.send(text, collections)  session.stop()  session.open()  session.refresh()  session.rename(title)
 //   session.remove()
@@ -13,25 +13,25 @@ import { titleOf } from "./title.js";
 import { RunningTurn, messageOf, turnsUnderWay } from "./running_turn.js";
 
 const PAGE = 50;
-const SETTLE_MS = [0, 150, 300, 600, 1200]; // a server that sees that its client has gone keeps the turn, a moment later
+const SETTLE_MS = [0, 150, 300, 600, 1200]; // a server stores the turn shortly after its client has disconnected
 
 class Session {
   constructor(id, title = "") {
     this.id = id;
     this.title = title;
-    this.updated = null; // as the server lists it
-    this.seen = null; // the same when its turns were last read
-    this.cost = null; // of all its turns, as the server has it
-    this.rules = []; // what each rule's turns cost: { rule, turns, cost }
-    this.kept = false; // the server has it
+    this.updated = null; // from the server's list
+    this.seen = null; // its value when the turns were last read
+    this.cost = null; // of all its turns, from the server
+    this.rules = []; // the costs by rule: { rule, turns, cost }
+    this.kept = false; // whether it is stored on the server
     this.loaded = true;
-    this.missing = false; // the server has it no longer, or never had it
-    this.problem = null; // why it could not be opened
-    this.turns = []; // what is shown of it, in order: { id, text, nodes, over, done, data, said };
-    // id null: the server does not have it; said: [{ role, content }], for a server that keeps nothing
+    this.missing = false; // whether the server does not have it
+    this.problem = null; // the error that kept it from being opened
+    this.turns = []; // its displayed turns, in order: { id, text, nodes, over, done, data, said };
+    // id null: not on the server; said: [{ role, content }], for a server without conversations
     this.topic = null;
     this.running = null; // RunningTurn
-    this.underWay = false; // the server answers something in it that this page does not show
+    this.underWay = false; // whether a turn runs that this page does not show
   }
 
   get nodes() {
@@ -46,11 +46,11 @@ class Session {
     drafts.write(this.id, text);
   }
 
-  /** Have the turns the server keeps, once. */
+  /** Load the stored turns, once. */
   async open() {
     if (this.loaded) return;
     this.problem = null;
-    // Before the conversation is read: a turn that ends between the two requests is then in both, not in neither.
+    // Requested before the conversation: a turn that ends between the two requests is then in both, not in neither.
     const unfinished = await turnsUnderWay(this.id);
     try {
       await this.#read();
@@ -59,21 +59,21 @@ class Session {
       else if (drafts.asked(this.id) || unfinished.length) this.loaded = true; // its first turn is unfinished
       else this.missing = true;
     }
-    const cutShort = this.loaded && !(await this.#rejoin(unfinished)) && this.#showInterrupted();
+    const interruptedTurn = this.loaded && !(await this.#rejoin(unfinished)) && this.#showInterrupted();
     sessions.changed();
-    if (cutShort) await this.#settle(cutShort);
+    if (interruptedTurn) await this.#settle(interruptedTurn);
   }
 
-  /** Return a turn of it as the server tells it; undefined if there is none. */
+  /** Return a turn from the server; undefined if there is none. */
   turn(id) {
     return this.turns.find((one) => one.data?.id === id);
   }
 
-  /** Have what others did with it meanwhile. */
+  /** Load the changes that others have made meanwhile. */
   async refresh() {
     if (!this.loaded || this.running || this.missing || (!this.kept && !this.underWay)) return;
     const same = sessions.listed.includes(this.id) && this.updated === this.seen;
-    const unfinished = await turnsUnderWay(this.id); // before the conversation is read, as in open
+    const unfinished = await turnsUnderWay(this.id); // requested before the conversation, as in open
     if (this.kept && !same) await this.#sync();
     if (!this.missing) await this.#rejoin(unfinished);
   }
@@ -82,7 +82,7 @@ class Session {
     try {
       await this.#read();
     } catch (error) {
-      if (error.status !== 404) return; // it is asked again soon enough
+      if (error.status !== 404) return; // the next refresh retries
       this.missing = true;
     }
     sessions.changed();
@@ -98,16 +98,16 @@ class Session {
     this.#merge(whole.turns);
   }
 
-  /** Take the server's turns; what is shown of them already stays, and so does what only the page has. */
+  /** Merge the server's turns; displayed turns and those that only the page has are preserved. */
   #merge(turns) {
     const rest = [...this.turns];
     const merged = [];
     for (const turn of turns) {
-      const cutShort = (one) => one.over && !one.id && !one.data && one.text === textOf(turn);
-      const found = rest.findIndex((one) => (one.id ?? one.data?.id) === turn.id || cutShort(one));
+      const isInterrupted = (one) => one.over && !one.id && !one.data && one.text === textOf(turn);
+      const found = rest.findIndex((one) => (one.id ?? one.data?.id) === turn.id || isInterrupted(one));
       const passed = rest.splice(0, found + 1);
       const shown = passed.pop() || { text: textOf(turn) };
-      // What was cut short here looks as the server keeps it; what was answered here stays as it is.
+      // A turn that was interrupted here is replaced by the stored one; an answered one stays unchanged.
       if (!shown.done) Object.assign(shown, { nodes: this.#stored(turn), over: true, done: true });
       merged.push(...passed.filter((one) => !one.id), Object.assign(shown, { id: turn.id, data: turn }));
     }
@@ -119,7 +119,7 @@ class Session {
     return [...askedNodes(turn), storedAnswer(turn, { conversation: this.id, again })];
   }
 
-  /** Wait until the server has a turn that was cut short, if it keeps any. */
+  /** Wait until the server has stored an interrupted turn, if it stores any. */
   async #settle(shown, waits = SETTLE_MS) {
     if (!(await uiConfig()).keeps_conversations) return;
     for (const wait of waits) {
@@ -131,7 +131,7 @@ class Session {
     sessions.changed();
   }
 
-  /** Join the answer that is being written: this page's own from before it was left, or another's; return whether. */
+  /** Join a running turn: this page's own from before it was left, or another client's; return whether there was one. */
   async #rejoin(unfinished) {
     const isNew = (id) => !this.running && !this.turns.some((one) => (one.id ?? one.data?.id) === id);
     const asked = drafts.asked(this.id);
@@ -150,7 +150,7 @@ class Session {
     return true;
   }
 
-  /** Show and return what was asked when the page was left, unless the server has it. */
+  /** Show and return the message sent before the page was left, unless the server has it. */
   #showInterrupted() {
     const asked = drafts.asked(this.id);
     if (!asked || this.running) return null;
@@ -169,7 +169,7 @@ class Session {
     return turn;
   }
 
-  /** Ask something; the answer is written to this session whatever is shown. */
+  /** Send a message; the answer is added to this session even if another one is shown. */
   async send(text, collections = null, key = undefined) {
     const { keeps_conversations: keeps } = await uiConfig();
     const body = { prompt: text, stream: true, questions: true, ...(collections && { selectedCollections: collections }) };
@@ -197,7 +197,7 @@ class Session {
       forget();
       this.send(text, collections, lost ? running.key : undefined);
     };
-    // Else what was deleted elsewhere would start over with this turn.
+    // Otherwise a conversation that was deleted elsewhere would begin anew with this turn.
     if (this.kept && !running.id) await this.#sync();
     if (this.missing) {
       forget();
@@ -209,7 +209,7 @@ class Session {
     }
     let turn;
     let problem;
-    let lost = false; // whether the server may have the request, and nobody knows its turn
+    let lost = false; // whether the server may have received the request, while its turn is unknown
     try {
       turn = await running.read({ take: answer.take, begun: remember, broken: answer.broken });
     } catch (error) {
@@ -217,8 +217,8 @@ class Session {
       lost = error.status === 0 && !running.id;
     }
     const stopped = turn ? turn.status !== "done" : running.stopped;
-    this.running = null; // before a button offers to ask again
-    waiting.look().catch(() => {}); // a tool may have left what nobody knows
+    this.running = null; // before a retry button is shown
+    waiting.look().catch(() => {}); // a tool may have left an unknown effect
     shown.over = true;
     drafts.ask(this.id, null);
     sessions.changed();
@@ -241,7 +241,7 @@ class Session {
     if (this.kept) await Promise.all([this.#sync(), sessions.load()]);
   }
 
-  /** Stop the answer that is being written. */
+  /** Stop the running answer. */
   async stop() {
     await this.running?.stop();
   }
@@ -253,7 +253,7 @@ class Session {
   }
 
   async remove() {
-    await this.stop(); // else the end of its turn would start it over
+    await this.stop(); // otherwise the end of its turn would create it again
     if (this.kept) await del(`api/conversations/${encodeURIComponent(this.id)}`);
     sessions.drop(this);
   }
@@ -262,7 +262,7 @@ class Session {
 class Sessions {
   constructor() {
     this.known = new Map(); // id → Session
-    this.listed = []; // ids as the server lists them
+    this.listed = []; // ids in the server's order
     this.search = "";
     this.hasMore = false;
     this.problem = null;
@@ -325,7 +325,7 @@ class Sessions {
     this.hasMore = conversations.length === PAGE;
   }
 
-  /** Mark the sessions in which the server answers something; one that begins is not listed before its first answer. */
+  /** Mark the sessions with running turns; a new one is not listed before its first answer. */
   #mark(turns) {
     const titles = new Map(turns.map((turn) => [turn.conversation, turn.message]));
     for (const session of this.known.values()) session.underWay = titles.has(session.id) && !session.running;
@@ -335,7 +335,7 @@ class Sessions {
     }
   }
 
-  /** Return a session by its id; one the server may know. */
+  /** Return a session by its id, which may exist on the server only. */
   find(id) {
     if (!this.known.has(id)) {
       const session = new Session(id);
@@ -345,7 +345,7 @@ class Sessions {
     return this.known.get(id);
   }
 
-  /** Return the session that is to begin. */
+  /** Return the session for a new conversation. */
   fresh() {
     this.blank ||= new Session(drafts.blank(newId));
     return this.blank;

@@ -1,8 +1,8 @@
-// The title of a conversation that begins with a message.
+// The title of a conversation from its first message.
 
 const JSON_BEGINS = /^\s*(?:\[\s*)?\{\s*"[^"\n]*"\s*:/;
 
-/** As the server makes titles: without the marks of Markdown and JSON. */
+/** The server's rule for titles: no Markdown or JSON syntax. */
 export function titleOf(text) {
   let plain = text
     .slice(0, 1000)

@@ -1,4 +1,4 @@
-// Applying a draft: what would change is shown first; what somebody else wrote meanwhile is not overwritten unseen.
+// Applying a draft: the diff is shown first; changes by others are never overwritten silently.
 
 import { h, announce } from "../dom.js";
 import { ApiError, uiConfig } from "../api.js";
@@ -7,12 +7,12 @@ import { openDialog, toast } from "../dialog.js";
 
 const MEANWHILE = "urn:flexchat:problem:config-version";
 
-/** Show the difference, and apply the draft if wanted. */
+/** Show the diff, and apply the draft once confirmed. */
 export async function reviewAndApply(draft, opener) {
   let diff;
   try {
     await busy(opener, draft.look());
-    if (draft.theirs || !draft.changed) return; // the page says so
+    if (draft.theirs || !draft.changed) return; // the page reports it
     diff = await busy(opener, draft.diff());
   } catch (error) {
     toast(error.message, { kind: "bad" });

@@ -1,7 +1,7 @@
-// A control and a place of the draft, kept the same.
+// Two-way binding of a control and a path of the draft.
 //   const bound = binding(draft, ["responses", 0], { keys: ["llm", "model"], read: () => form.value, write: (value) => form.set(value) });
 //   bound.changed()     the user changed the control          bound.update()     the draft's data changed
-// keys: the only ones of the place's table that are this control's; absent: the whole value.
+// keys: the keys of the table that belong to this control; absent: the whole value.
 
 import { differences, pick, same } from "./paths.js";
 

@@ -90,7 +90,7 @@ export function conditionsEditor(draft, path) {
   return { node, update: (what) => (what === "problems" ? problems() : bound.update()) };
 }
 
-/** Return a rule's conditions in words. */
+/** Describe a rule's conditions. */
 export function conditionText(match) {
   const parts = Object.entries(match && typeof match === "object" ? match : {}).map(([key, value]) => {
     const [, field, how = ""] = /^(.*?)(_contains|_regexp)?$/.exec(key);

@@ -1,12 +1,12 @@
-// The configuration that is being worked on: one text, which the form and the editor both change.
+// The draft of the configuration: one text, changed by both the form and the editor.
 //   const draft = await openDraft();    draft.subscribe((what) => …)    "text", "data", "problems" or "status"
 //   draft.type(text)            the user typed                draft.at(["llms", "x"])    the tables, as last read
-//   await draft.undo()  await draft.redo()    whatever changed it
-//   await draft.change([…])     the form changed something: the server rewrites the text, keeping its comments
+//   await draft.undo()  await draft.redo()    any change
+//   await draft.change([…])     a change of the form: the server rewrites the text and preserves its comments
 //   draft.errors, draft.warnings [{ path, text, line, place }]
 //   draft.status: "clean" (as saved), "changed" (not checked yet), "checking", "valid", "invalid"
-//   await draft.look()          did somebody else change the file? draft.theirs: its answer, while the text is changed
-//                               here, too; then draft.takeTheirs() or draft.keepMine(). draft.inForce: the file serves
+//   await draft.look()          detect changes of the file by others; draft.theirs: the other version, if the draft
+//                               has changes as well; then draft.takeTheirs() or draft.keepMine(). draft.inForce: the file is in use
 
 import { get, post, put, uiConfig, ApiError } from "../api.js";
 import { toast } from "../dialog.js";
@@ -30,7 +30,7 @@ class Draft {
   #queue = Promise.resolve();
   #saving = false;
   #history;
-  unsent = new Set(); // what controls have to send: functions that send it
+  unsent = new Set(); // functions that send the pending input of controls
 
   constructor(answer, schema) {
     this.schema = schema;
@@ -49,7 +49,7 @@ class Draft {
     this.status = this.errors.length ? "invalid" : "clean";
   }
 
-  /** Call listener(what) at every change; return a function that ends it. */
+  /** Call listener(what) at every change; return a function that unsubscribes. */
   subscribe(listener) {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -67,7 +67,7 @@ class Draft {
     return at(this.data, path);
   }
 
-  /** Take a text the user typed. */
+  /** Set the text that the user typed. */
   type(text) {
     if (text === this.text) return;
     this.text = text;
@@ -75,7 +75,7 @@ class Draft {
     this.#later();
   }
 
-  /** Put a text in place of all. */
+  /** Replace the whole text. */
   restore(text) {
     this.text = text;
     this.#history.put(text);
@@ -83,12 +83,12 @@ class Draft {
     this.#later();
   }
 
-  /** Take the last change back. */
+  /** Undo the last change. */
   undo() {
     return this.#travel(() => this.#history.undo());
   }
 
-  /** Make the last change that was taken back again. */
+  /** Redo the last undone change. */
   redo() {
     return this.#travel(() => this.#history.redo());
   }
@@ -105,7 +105,7 @@ class Draft {
     return true;
   }
 
-  /** Make changes ({path, value} …) in the text; return whether it worked. One after the other. */
+  /** Apply changes ({path, value} …) to the text, one after the other; return whether they succeeded. */
   change(changes) {
     if (!changes.length) return Promise.resolve(true);
     const done = this.#queue.then(() => this.#edit(changes));
@@ -130,7 +130,7 @@ class Draft {
       return true;
     } catch (error) {
       toast(error.message, { kind: "bad", seconds: 8 });
-      this.#tell("data"); // the form shows again what stands in the text
+      this.#tell("data"); // resets the form to the text
       return false;
     }
   }
@@ -142,7 +142,7 @@ class Draft {
     this.#timer = setTimeout(() => this.check(), PAUSE_MS);
   }
 
-  /** Have the server check the text. Who may not edit it sees the server's own problems. */
+  /** Let the server check the text. Users without permission to edit see the server's current problems. */
   async check() {
     if (!this.editable) {
       this.#tell("data");
@@ -182,12 +182,12 @@ class Draft {
     this.#tell("status");
   }
 
-  /** Return what applying would change, as a unified diff. */
+  /** Return the pending changes as a unified diff. */
   async diff() {
     return (await post("api/config/diff", { text: this.text })).diff;
   }
 
-  /** Write the text into the file, and serve it. ApiError 409: the file was changed by somebody else. */
+  /** Save the text to the file and put it in force. ApiError 409: the file was changed by others. */
   async apply() {
     this.#saving = true;
     try {
@@ -199,17 +199,17 @@ class Draft {
     }
   }
 
-  /** Look whether somebody else changed the file, or put it in force. */
+  /** Detect whether others changed the file or put it in force. */
   async look() {
     const { version } = this;
     const answer = await get("api/config");
-    if (this.#saving || version !== this.version) return; // it was this page itself
+    if (this.#saving || version !== this.version) return; // changed by this page
     const newer = answer.version !== version;
     if (!newer && answer.in_force === this.inForce) {
       if (this.theirs) this.#keep(null);
     } else if (!this.changed || answer.text === this.text) {
       await this.#put(answer);
-      uiConfig(true).catch(() => {}); // other services, other collections
+      uiConfig(true).catch(() => {}); // services and collections may have changed
     } else if (newer && this.theirs?.version !== answer.version) {
       this.#keep(answer);
     } else if (!newer) {
@@ -223,19 +223,19 @@ class Draft {
     this.#tell("status");
   }
 
-  /** Put the other text in place of this one. */
+  /** Replace this text with the other version. */
   takeTheirs() {
     return this.#put(this.theirs);
   }
 
-  /** Go on with this text: it is now meant to replace the other. */
+  /** Keep this text: saving replaces the other version. */
   keepMine() {
     const { version, text, config, in_force: inForce } = this.theirs;
     Object.assign(this, { version, saved: text, savedData: config ?? null, inForce, theirs: null });
     return this.check();
   }
 
-  /** Read the file again; what was not applied is lost. */
+  /** Reload the file; changes that were not applied are lost. */
   async reload() {
     await this.#put(await get("api/config"));
   }

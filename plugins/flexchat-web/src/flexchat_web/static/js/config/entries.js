@@ -77,7 +77,7 @@ const unique = (value, index, all) => all.indexOf(value) === index;
 async function tryOut(draft, place, name, kind, node, outcome) {
   const entry = draft.at([place, name]);
   const { provider, ...config } = entry;
-  // What serves is tested by name: its secrets never come to the page.
+  // Saved entries are tested by name: their secrets are never sent to the page.
   const saved = !draft.changed || same(at(draft.savedData, [place, name]), entry);
   try {
     const answer = await busy(node, post("api/connections/test", saved ? { name } : { type: kind.type, provider, config }));

@@ -1,6 +1,6 @@
 // A form for some keys of one table of the draft.
 //   const form = entryForm(draft, ["llms", "x"], { $ref: … }, { keys: [...], adapt(schema, value) { … } });
-//   form.node · form.update()      adapt may put choices and descriptions in the schema
+//   form.node · form.update()      adapt may add choices and descriptions to the schema
 
 import { h, replace } from "../dom.js";
 import { schemaForm } from "../schema_form.js";

@@ -4,7 +4,7 @@
 import { resolved } from "../schema.js";
 import { same } from "./paths.js";
 
-/** Return a schema without conditions: of each "if", what holds for the value is put in. */
+/** Return a schema without conditions: each "if" is replaced by the branch that applies to the value. */
 export function effective(root, schema, value) {
   const { allOf = [], if: condition, then, else: otherwise, ...plain } = followed(root, schema);
   const parts = [...allOf, ...(condition ? [{ if: condition, then, else: otherwise }] : [])];
@@ -28,7 +28,7 @@ export function effective(root, schema, value) {
   return found;
 }
 
-/** Return what decides which keys there are: the form is built again when it changes. */
+/** Return the values that determine the keys: the form is rebuilt when they change. */
 export function kindOf(value) {
   return JSON.stringify([value?.provider, value?.type, value?.implementation?.type]);
 }
@@ -51,7 +51,7 @@ function joined(one, other) {
   };
 }
 
-/** Whether a condition of these schemas holds: keys that must be there, and constants. */
+/** Whether a condition of these schemas holds; supports required keys and constants. */
 function holds(condition, value) {
   const there = (condition.required || []).every((key) => value?.[key] !== undefined);
   return there && Object.entries(condition.properties || {}).every(([key, part]) => value?.[key] === undefined || !("const" in part) || same(value[key], part.const));

@@ -1,9 +1,9 @@
-// The texts a draft had, so that a change can be undone and done again; and the keys for it.
+// The history of a draft's texts for undo and redo, and their keyboard shortcuts.
 //   const history = new History(text);   history.put(text, "typed")   history.undo() · history.redo() → a text, or null
-//   undoKeys(page, { undo, redo })       Ctrl+Z, Ctrl+Shift+Z, Ctrl+Y; what was just typed in a field its browser undoes
+//   undoKeys(page, { undo, redo })       Ctrl+Z, Ctrl+Shift+Z, Ctrl+Y; the browser undoes typing in a focused field
 
 const TOGETHER_MS = 1000;
-const MOST = 200;
+const MAX_TEXTS = 200;
 
 export class History {
   #texts;
@@ -14,7 +14,7 @@ export class History {
     this.#texts = [text];
   }
 
-  /** Note a text. Those of one kind that follow each other quickly are one step; kind "": always a step of its own. */
+  /** Record a text. Quick successive ones of the same kind are one step; kind "": always a separate step. */
   put(text, kind = "", now = Date.now()) {
     if (text === this.#texts[this.#at]) return;
     const joins = kind && this.#at > 0 && kind === this.#last.kind && now - this.#last.time < TOGETHER_MS;
@@ -22,7 +22,7 @@ export class History {
     this.#texts.length = this.#at + 1;
     if (joins) this.#texts.pop();
     if (text !== this.#texts.at(-1)) this.#texts.push(text);
-    if (this.#texts.length > MOST) this.#texts.shift();
+    if (this.#texts.length > MAX_TEXTS) this.#texts.shift();
     this.#at = this.#texts.length - 1;
   }
 
@@ -42,29 +42,29 @@ export class History {
   }
 }
 
-/** Have keys of a page undo and redo. Return a function that ends it. */
+/** Bind the page's keys for undo and redo. Return a function that unbinds them. */
 export function undoKeys(page, { undo, redo }) {
-  let typedIn = null; // the field whose browser has something to undo
-  const typed = (event) => (typedIn = event.inputType === undefined ? null : event.target);
-  const changed = (event) => event.target !== typedIn && (typedIn = null);
+  let activeField = null; // the field with entries in the browser's undo history
+  const typed = (event) => (activeField = event.inputType === undefined ? null : event.target);
+  const changed = (event) => event.target !== activeField && (activeField = null);
   const pressed = (event) => {
     const key = event.key.toLowerCase();
     if (!(event.ctrlKey || event.metaKey) || event.altKey || !["z", "y"].includes(key)) return;
-    // What had the focus may be gone, so that the keys come to all of the page.
+    // The focused element may have been removed, so the keys are handled on the whole page.
     if (document.querySelector("dialog[open]") || !(page.contains(event.target) || event.target.contains(page))) return;
     const again = key === "y" || event.shiftKey;
     const act = again ? redo : undo;
-    if (event.target !== typedIn) {
+    if (event.target !== activeField) {
       event.preventDefault();
       act();
       return;
     }
-    // The browser's own, unless it has nothing (left) to undo.
+    // Left to the browser, unless its undo history is empty.
     const { target } = event;
     const before = target.value;
     setTimeout(() => {
       if (target.value !== before) return;
-      typedIn = null;
+      activeField = null;
       act();
     });
   };

@@ -1,9 +1,9 @@
-// How many problems lie at a place, as a badge.
+// The number of problems at a path, as a badge.
 
 import { badge } from "../elements.js";
 import { startsWith } from "./paths.js";
 
-/** Return badges for the problems and notes at places. */
+/** Return badges for the problems and notes at paths. */
 export function problemMarks(draft, ...paths) {
   const at = (list) => list.filter((one) => paths.some((path) => startsWith(one.place, path))).length;
   const errors = at(draft.errors);
@@ -14,7 +14,7 @@ export function problemMarks(draft, ...paths) {
   ].filter(Boolean);
 }
 
-/** Return the sentences of the problems at a place that no field can show. */
+/** Return the messages of problems at a path that no field can show. */
 export function sentencesAt(draft, path) {
   return draft.errors.filter((one) => startsWith(one.place, path) && one.place.length === path.length).map((one) => one.text);
 }

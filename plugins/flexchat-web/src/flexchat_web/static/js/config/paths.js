@@ -1,10 +1,10 @@
-// Places in a configuration, and what differs between two values.
+// Paths in a configuration, and the differences between two values.
 //   parsePath('llms."my model".retries') -> ["llms", "my model", "retries"]     at(data, path)     startsWith(path, prefix)
 //   differences(before, after, path) -> changes for api/config/edit      same(a, b)     pick(object, keys)
 
 const STEP = /\.?(?:\[(\d+)\]|"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^.[\]]+))/gy;
 
-/** Read a path as the server writes it. */
+/** Parse a path in the server's notation. */
 export function parsePath(text) {
   const steps = [];
   for (const [, index, double, single, bare] of (text || "").matchAll(STEP)) {
@@ -13,12 +13,12 @@ export function parsePath(text) {
   return steps;
 }
 
-/** Return what stands at a place; undefined if nothing does. */
+/** Return the value at a path; undefined if there is none. */
 export function at(data, path) {
   return path.reduce((part, key) => (part === null || part === undefined ? undefined : part[key]), data);
 }
 
-/** Return whether a place is another one or lies in it. */
+/** Return whether a path equals another one or lies below it. */
 export function startsWith(path, prefix) {
   return prefix.every((key, index) => path[index] === key);
 }
@@ -37,7 +37,7 @@ export function pick(object, keys) {
   return Object.fromEntries(Object.entries(object).filter(([key]) => keys.includes(key)));
 }
 
-/** Return the changes that make one value of another: as few and as deep as can be, so that comments stay. */
+/** Return the fewest and deepest changes that turn one value into another, so that comments are preserved. */
 export function differences(before, after, path) {
   if (same(before, after)) return [];
   if (after === undefined) return [{ path, remove: true }];
@@ -53,7 +53,7 @@ function isTable(value) {
   return value !== null && typeof value === "object" && !Array.isArray(value);
 }
 
-/** A list's entry that is still empty becomes an empty text: JSON knows no undefined. */
+/** An empty entry of a list becomes an empty string: JSON has no undefined. */
 function cleaned(value) {
   if (Array.isArray(value)) return value.map((item) => (item === undefined ? "" : cleaned(item)));
   return isTable(value) ? Object.fromEntries(Object.entries(value).filter(([, item]) => item !== undefined).map(([key, item]) => [key, cleaned(item)])) : value;

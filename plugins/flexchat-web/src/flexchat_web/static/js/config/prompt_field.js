@@ -1,10 +1,10 @@
-// A prompt with buttons that put variables in.
+// A prompt with buttons that insert variables.
 
 import { h, uid } from "../dom.js";
 import { binding } from "./binding.js";
 import { startsWith } from "./paths.js";
 
-/** Return a field for a text at a place of the draft: { node, update }. */
+/** Return a field for a text at a path of the draft: { node, update }. */
 export function promptField(draft, path, { label, hint, variables }) {
   const id = uid("prompt");
   const area = h("textarea", { id, class: "input prompt", rows: 4, "aria-describedby": `${id}-hint ${id}-problem`, disabled: !draft.editable, onInput: () => bound.changed() });

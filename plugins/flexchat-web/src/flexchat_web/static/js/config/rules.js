@@ -3,7 +3,7 @@
 import { h, replace } from "../dom.js";
 import { button, iconButton, badge, alert } from "../elements.js";
 import { toast } from "../dialog.js";
-import { ruleName } from "../rule_words.js";
+import { ruleName } from "../rule_labels.js";
 import { conditionsEditor, conditionText } from "./conditions.js";
 import { entryForm } from "./entry_form.js";
 import { foldCard } from "./fold_card.js";
@@ -91,7 +91,7 @@ export function rulesSection(draft) {
     const now = rules();
     const first = Object.keys(draft.at(["llms"]) || {})[0] || "";
     const last = now.length && !Object.keys(now.at(-1)?.match || {}).length;
-    const at = last ? now.length - 1 : now.length; // a rule for all the rest stays the last
+    const at = last ? now.length - 1 : now.length; // a rule without conditions stays last
     const rule = { llm: first, ...(last ? { match: { topic_contains: "…" } } : {}), prompt: "You are a helpful assistant." };
     if (await draft.change([{ path: ["responses"], insert: rule, before: at }])) show(at);
   }
@@ -126,7 +126,7 @@ export function rulesSection(draft) {
   return { node, update, reveal: (path) => path.length > 1 && cards[path[1]] && (cards[path[1]].open = true) };
 }
 
-/** Put the names of the configuration in as choices; what is written and does not exist stays a choice. */
+/** Offer the configuration's names as choices; a name in use that does not exist remains a choice. */
 export function withChoices(draft, schema, value) {
   const llms = Object.keys(draft.at(["llms"]) || {});
   const tools = (draft.at(["tools", "registry"]) || []).map((one) => one?.name).filter(Boolean);

@@ -1,4 +1,4 @@
-// Sections that are one table each: Topic, Intent, and all the rest.
+// Sections that are one table each: Topic, Intent, and all other tables.
 
 import { h } from "../dom.js";
 import { entryForm } from "./entry_form.js";

@@ -1,4 +1,4 @@
-// The text with its line numbers, and at each line what is wrong with it.
+// The text with line numbers, and the problems of each line.
 //   const editor = textEditor({ onInput(text) {…}, readOnly });    editor.node  editor.text = "…"
 //   editor.mark([{ line, text, kind: "bad" | "warn" }])            editor.show(line)    select a line
 
@@ -56,7 +56,7 @@ export function textEditor({ onInput, readOnly = false, label = "Text of the con
     if (event.key !== "Shift") leaving = false;
   }
 
-  // execCommand keeps the browser's own undo; nothing else does.
+  // Only execCommand preserves the browser's undo history.
   function indent(back) {
     const { value, selectionStart: from, selectionEnd: to } = area;
     if (!back && from === to) {
@@ -100,8 +100,8 @@ export function textEditor({ onInput, readOnly = false, label = "Text of the con
       node.className = `editor-note ${kind}`;
       node.textContent = texts.join(" · ");
       node.style.setProperty("--line", String(Number(node.dataset.key) - 1));
-      // A note stays on its own line, behind the text, and is cut off at the edge. Without room for a few words it is
-      // left out: the line's number is marked, and the list of problems has the whole text.
+      // A note is shown on its own line, after the text, and clipped at the edge. Without room for a few words it is
+      // omitted: the line number is marked, and the list of problems has the whole text.
       const end = width(all[Number(node.dataset.key) - 1]) + GAP_PX;
       const room = area.clientWidth - 2 * EDGE_PX - end;
       node.style.setProperty("--end", `${end}px`);
@@ -117,7 +117,7 @@ export function textEditor({ onInput, readOnly = false, label = "Text of the con
     notes.style.setProperty("--left", `${-area.scrollLeft}px`);
   }
 
-  /** Return how wide a line is, in pixels. */
+  /** Measure the width of a line, in pixels. */
   function width(line) {
     const { fontStyle, fontWeight, fontSize, fontFamily } = getComputedStyle(area); // the shorthand may be empty
     ruler.font = `${fontStyle} ${fontWeight} ${fontSize} ${fontFamily}`;

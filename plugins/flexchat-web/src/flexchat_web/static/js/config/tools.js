@@ -1,4 +1,4 @@
-// The section Tools: ready-made tools to switch on, own ones to edit, and what holds for all.
+// The section Tools: ready-made tools to switch on, own ones to edit, and settings for all.
 
 import { h, keyed, replace } from "../dom.js";
 import { button, iconButton, badge, alert, errorCard } from "../elements.js";
@@ -133,7 +133,7 @@ export function toolsSection(draft) {
   return { node, update, reveal: (path) => (path[1] === "registry" ? cards.get(String(path[2])) && (cards.get(String(path[2])).open = true) : (all.open = true)) };
 }
 
-/** Return a setting for a card's head: a table by its name, a list of tables with their number. */
+/** Format a setting for a card's head: the name of a table, the number of tables in a list. */
 function setting([key, value]) {
   if (Array.isArray(value)) return value.some((one) => one && typeof one === "object") ? `${value.length} ${key}` : `${key} = ${value.join(", ")}`;
   return value && typeof value === "object" ? key : `${key} = ${value}`;

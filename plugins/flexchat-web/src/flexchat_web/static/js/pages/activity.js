@@ -1,4 +1,4 @@
-// Activity: what waits for a person, and what tools and turns have done.
+// Activity: items that need a person, and the history of effects and turns.
 //   #/activity      #/activity/effects/KEY      #/activity/turns/ID
 
 import { h, replace } from "../dom.js";
@@ -11,7 +11,7 @@ import { unknownCard } from "../activity/settling.js";
 import { toolDescriptions } from "../activity/tool_descriptions.js";
 import { turnPage } from "../activity/turn_page.js";
 import { waiting } from "../activity/waiting.js";
-import { argumentsOf, effectBadge, effectPlace, effectStates, inALine, shortened, turnBadge, turnPlace, turnStates } from "../activity/words.js";
+import { argumentsOf, effectBadge, effectPlace, effectStates, argumentsLine, shortened, turnBadge, turnPlace, turnStates } from "../activity/labels.js";
 
 export const title = "Activity";
 
@@ -22,7 +22,7 @@ const LISTS = {
     word: "Effects",
     states: effectStates,
     id: (effect) => effect.key,
-    row: (effect) => row(effectPlace(effect.key), effectBadge(effect.state), h("code", {}, effect.tool), inALine(argumentsOf(effect)), effect.claimed_at),
+    row: (effect) => row(effectPlace(effect.key), effectBadge(effect.state), h("code", {}, effect.tool), argumentsLine(argumentsOf(effect)), effect.claimed_at),
     none: "No tool has changed anything yet: each call of a tool that changes something appears here.",
   },
   turns: {
@@ -33,7 +33,7 @@ const LISTS = {
     none: "No turn is kept yet: each message in a kept conversation appears here.",
   },
 };
-let chosen = { list: "effects", state: "" }; // as the page was left
+let chosen = { list: "effects", state: "" }; // the last selection
 
 export async function mount(root, { rest: [kind, id] }) {
   if (kind === "effects" && id) return effectPage(root, id);

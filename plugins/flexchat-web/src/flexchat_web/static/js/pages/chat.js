@@ -1,6 +1,6 @@
 // Chat: conversations at the left, one of them with its messages, and the field to write in.
 
-import { h, icon, replace, shownText } from "../dom.js";
+import { h, icon, replace, displayText } from "../dom.js";
 import { alert, button, emptyState, errorCard, iconButton, money, spinner } from "../elements.js";
 import { address, get, uiConfig } from "../api.js";
 import { onReturn } from "../attention.js";
@@ -73,7 +73,7 @@ export async function mount(root, { rest }) {
 
   function show() {
     list.show(session);
-    heading.textContent = shownText(session.title) || (session.missing ? "Conversation" : "New conversation");
+    heading.textContent = displayText(session.title) || (session.missing ? "Conversation" : "New conversation");
     setPlace(session.title || title);
     replace(price, session.kept && session.loaded && session.cost && !session.missing && priceButton(session));
     replace(tools, session.nodes.length > 0 && !session.missing && actions());
@@ -157,7 +157,7 @@ export async function mount(root, { rest }) {
   const deleted = alert("warn", h("p", {}, h("strong", {}, "This conversation was deleted elsewhere."), " What is shown here is kept nowhere any more."), h("p", {}, another()));
 
   const forget = sessions.on(show);
-  const stopLooking = onReturn(() => look().catch(() => {}));
+  const stopWatching = onReturn(() => look().catch(() => {}));
   await Promise.all([pick(rest[0]), sessions.load()]);
   return {
     update({ rest: next }) {
@@ -166,7 +166,7 @@ export async function mount(root, { rest }) {
     },
     unmount() {
       forget();
-      stopLooking();
+      stopWatching();
       follow.close();
       drawer?.close();
     },
@@ -178,7 +178,7 @@ function priceButton(session) {
   return button(text, { kind: "quiet small", class: "money", "aria-label": `Cost: ${text}`, onClick: () => costDialog(session) });
 }
 
-/** Put nodes into a place without touching those that are there: a reader may have text selected in them. */
+/** Add nodes to a container without touching existing ones: a reader may have selected text in them. */
 function sync(place, nodes) {
   const wanted = new Set(nodes);
   for (const node of [...place.children]) if (!wanted.has(node)) node.remove();

@@ -1,4 +1,4 @@
-// Config: the configuration as a form and as its text, always in step, checked as it changes, applied after a look.
+// Config: the configuration as a form and as text, synchronised, checked at each change, applied after a diff.
 
 import { h, replace, announce, uid } from "../dom.js";
 import { post, uiConfig } from "../api.js";
@@ -43,7 +43,7 @@ export async function mount(root) {
   const [draft, server] = await Promise.all([openDraft(), uiConfig().catch(() => ({}))]);
   const sections = new Map();
   let current = "llms";
-  let told = ""; // the last state a screen reader heard of
+  let announced = ""; // the last state announced to screen readers
 
   const editor = textEditor({ readOnly: !draft.editable, onInput: (text) => draft.type(text) });
   const state = h("span", { class: "config-state" });
@@ -69,8 +69,8 @@ export async function mount(root) {
     undo: async () => announce((await draft.undo()) ? "Undone." : "Nothing to undo."),
     redo: async () => announce((await draft.redo()) ? "Redone." : "Nothing to redo."),
   });
-  const look = () => draft.look().catch(() => {}); // what is wrong with the connection is told where something is done
-  const stopLooking = onReturn(look);
+  const look = () => draft.look().catch(() => {}); // connection errors are reported by actions
+  const stopWatching = onReturn(look);
   const looking = setInterval(() => document.hidden || look(), LOOK_MS);
   editor.text = draft.text;
   open(current);
@@ -91,9 +91,9 @@ export async function mount(root) {
 
   function showState() {
     replace(state, badge(...STATES[draft.status]));
-    if (["clean", "valid", "invalid"].includes(draft.status) && draft.status !== told) {
-      if (told) announce(`${STATES[draft.status][0]}. ${draft.errors.length ? number(draft.errors.length, "problem") : ""}`);
-      told = draft.status;
+    if (["clean", "valid", "invalid"].includes(draft.status) && draft.status !== announced) {
+      if (announced) announce(`${STATES[draft.status][0]}. ${draft.errors.length ? number(draft.errors.length, "problem") : ""}`);
+      announced = draft.status;
     }
     showOutside();
     apply.disabled = !draft.editable || !draft.changed || Boolean(draft.theirs) || draft.status !== "valid";
@@ -101,7 +101,7 @@ export async function mount(root) {
     discard.disabled = !draft.changed;
   }
 
-  /** Say what others did to the file, where that matters here. */
+  /** Show the changes that others made to the file, if they matter here. */
   function showOutside() {
     const state = draft.theirs ? "theirs" : draft.inForce ? "" : draft.status === "invalid" && !draft.changed ? "broken" : draft.status === "checking" ? outside.dataset.state : "waiting";
     if (outside.dataset.state === state) return;
@@ -227,7 +227,7 @@ export async function mount(root) {
     unmount() {
       stop();
       stopKeys();
-      stopLooking();
+      stopWatching();
       clearInterval(looking);
       draft.close();
     },
@@ -243,7 +243,7 @@ function reasons(draft, server) {
   return alert("warn", h("p", {}, why));
 }
 
-/** Say which file is changed here, and which are read together with it. */
+/** Name the file that is edited here, and those that are read with it. */
 function others(draft) {
   if (!draft.others.length) return null;
   const names = draft.others.flatMap((name, at) => [at ? ", " : "", h("code", {}, name)]);

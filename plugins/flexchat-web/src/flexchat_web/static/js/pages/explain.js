@@ -1,16 +1,16 @@
-// Explain: how a message would be understood, phase by phase, and which rule would answer it. Nothing is answered.
+// Explain: the routing of a message, phase by phase, and the rule that would answer it. Nothing is answered.
 
 import { h, replace, announce } from "../dom.js";
 import { alert, badge, busy, button, errorCard, pageHead } from "../elements.js";
 import { post } from "../api.js";
 import { rename } from "../router.js";
-import { conditionList, ruleName } from "../rule_words.js";
+import { conditionList, ruleName } from "../rule_labels.js";
 import { timeline } from "./explain_phases.js";
 import { answeredTurn } from "./explain_turn.js";
 
 export const title = "Explain";
 
-/** Show the page. #/explain?prompt=TEXT asks about a message; #/explain/CONVERSATION/TURN tells of one that was answered. */
+/** Show the page. #/explain?prompt=TEXT asks about a message; #/explain/CONVERSATION/TURN shows a turn that was answered. */
 export async function mount(root, { rest, query }) {
   if (rest.length === 2) return answeredTurn(root, ...rest);
   const prompt = h("textarea", { class: "input", id: "explain-message", dir: "auto", rows: "2", placeholder: "What is 17% of 230?", value: query.get("prompt") || "" });

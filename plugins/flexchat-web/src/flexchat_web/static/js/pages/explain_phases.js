@@ -1,9 +1,9 @@
-// Phases of a turn, as a timeline: what each started from, what came of it, and how long it took.
+// The phases of a turn as a timeline: input, outcome and duration of each.
 
 import { h, icon } from "../dom.js";
 import { alert, badge, counted, money, ms } from "../elements.js";
 import { jsonView } from "../json_view.js";
-import { ruleName } from "../rule_words.js";
+import { ruleName } from "../rule_labels.js";
 
 const MEANING = {
   "topic detection": "What is the conversation about?",
@@ -49,13 +49,13 @@ export function timeline(phases) {
   );
 }
 
-/** Return how many tokens were read and written; empty if nobody counted. */
+/** Format the number of tokens read and written; empty if unknown. */
 export function tokens(usage) {
   const count = (usage?.input_tokens || 0) + (usage?.output_tokens || 0);
   return count ? counted(count, "token") : "";
 }
 
-/** Return what came of a phase. */
+/** Describe the outcome of a phase. */
 export function outcome({ phase, outcome: found }) {
   if (found === null || found === undefined) return h("span", { class: "muted" }, "nothing");
   if (typeof found !== "object") return h("strong", {}, String(found));

@@ -1,9 +1,9 @@
-// How an answer of a conversation came about, as it is kept with its turn. Nothing is asked again.
+// The routing of a stored turn, from its records. No model is asked.
 
 import { h, replace } from "../dom.js";
-import { alert, badge, counted, emptyState, errorCard, money, moneyNode, ms, pageHead, spinner, when } from "../elements.js";
+import { alert, badge, counted, emptyState, errorCard, money, costNode, ms, pageHead, spinner, when } from "../elements.js";
 import { sessions } from "../chat/sessions.js";
-import { conditionList, ruleName } from "../rule_words.js";
+import { conditionList, ruleName } from "../rule_labels.js";
 import { setPlace } from "../router.js";
 import { timeline, tokens } from "./explain_phases.js";
 
@@ -29,7 +29,7 @@ function view(turn, asked) {
   const warnings = (turn.warnings || []).length > 0 && alert("warn", h("ul", {}, turn.warnings.map((text) => h("li", {}, text))));
   const status = STATUS[turn.status];
   return [
-    h("section", { class: "card stack tight", "aria-label": "Message" }, h("p", { class: "turn-asked", dir: "auto" }, asked), h("p", { class: "row muted small-text" }, status && badge(...status), turn.at && when(turn.at), turn.elapsed_ms > 0 && h("span", {}, ms(turn.elapsed_ms)), moneyNode(turn.cost), again), turn.cost.unpriced.length > 0 && h("p", { class: "muted small-text" }, `Not in the cost: ${turn.cost.unpriced.join("; ")}.`)),
+    h("section", { class: "card stack tight", "aria-label": "Message" }, h("p", { class: "turn-asked", dir: "auto" }, asked), h("p", { class: "row muted small-text" }, status && badge(...status), turn.at && when(turn.at), turn.elapsed_ms > 0 && h("span", {}, ms(turn.elapsed_ms)), costNode(turn.cost), again), turn.cost.unpriced.length > 0 && h("p", { class: "muted small-text" }, `Not in the cost: ${turn.cost.unpriced.join("; ")}.`)),
     verdict(turn),
     turn.error && alert("bad", h("p", {}, turn.error)),
     warnings,

@@ -1,4 +1,4 @@
-// Tools: what models may call, what services make of it, and a form to call one by hand.
+// Tools: those that models may call, how services accept them, and a form to call one.
 
 import { waiting } from "../activity/waiting.js";
 import { sourcesView } from "../tool_sources.js";
@@ -10,7 +10,7 @@ import { confirmed, openDialog } from "../dialog.js";
 import { jsonView, codeView } from "../json_view.js";
 import { schemaForm } from "../schema_form.js";
 import { isOnlyMedia, mediaView, toolError } from "../tool_call.js";
-import { ruleName } from "../rule_words.js";
+import { ruleName } from "../rule_labels.js";
 import { EFFECTS, effectOfTool, parametersView } from "../tool_definition.js";
 
 export const title = "Tools";
@@ -86,10 +86,10 @@ export async function mount(root) {
   return { unmount: onReturn(() => document.querySelector("dialog[open]") || sources.load()) };
 }
 
-/** The sources: { node, load }. changed(): what they offer may be something else now. */
+/** The sources: { node, load }. changed(): called when their tools may have changed. */
 function sourcesOfTools(changed) {
   const node = h("div", {});
-  const notes = new Map(); // source → what went wrong when a button was pressed
+  const notes = new Map(); // source → the error of the last button pressed
   let data = { sources: [] };
   let shown = "";
   let mayEdit = false;
@@ -103,7 +103,7 @@ function sourcesOfTools(changed) {
 
   function render() {
     const now = JSON.stringify([data, [...notes]]);
-    if (now === shown) return; // what is folded out stays so
+    if (now === shown) return; // keeps unfolded details open
     shown = now;
     replace(node, sourcesView(data, { mayEdit, notes, act }));
     node.hidden = !data.sources.length;
@@ -118,9 +118,9 @@ function sourcesOfTools(changed) {
       notes.set(source.name, error.message);
     }
     shown = "";
-    await changed().catch(() => {}); // the server cannot be reached: that was said
+    await changed().catch(() => {}); // the server cannot be reached: already reported
     render();
-    const ready = [...node.querySelectorAll('[data-press^="accept"]')]; // a second click was meant for what was there before
+    const ready = [...node.querySelectorAll('[data-press^="accept"]')]; // a second click was meant for the previous buttons
     for (const one of ready) one.disabled = true;
     setTimeout(() => ready.forEach((one) => (one.disabled = false)), DOUBLE_CLICK_MS);
     const again = [...node.querySelectorAll("article")].find((card) => card.querySelector("h2").textContent === source.name);
@@ -151,7 +151,7 @@ function rangeOf(numbers) {
   return low === high ? low : `${low} to ${high}`;
 }
 
-/** What each rule's tools cost, in every request. */
+/** The cost of each rule's tools in every request. */
 function priceView(cost) {
   const rules = cost.rules.filter((rule) => rule.tools.length || rule.unsendable.length);
   if (!rules.length) return null;
@@ -223,7 +223,7 @@ function tryOut(tool) {
   const out = h("div", { class: "tool-result", "aria-live": "polite" });
   const run = button("Run", { icon: "play", kind: "primary", type: "submit", form: "try-tool" });
   const sheet = h("form", { id: "try-tool", novalidate: true }, form.node);
-  let lost = null; // the call whose answer did not arrive: the same again is that call, and does not run twice
+  let lost = null; // the call without a response: a repetition has its key, and does not run twice
   sheet.addEventListener("submit", async (event) => {
     event.preventDefault();
     if (form.validate().length) return;
@@ -241,7 +241,7 @@ function tryOut(tool) {
       replace(out, errorCard(error));
     }
     out.scrollIntoView({ block: "nearest" });
-    waiting.look().catch(() => {}); // it may have left what nobody knows
+    waiting.look().catch(() => {}); // it may have left an unknown effect
   });
   const [, , meaning] = EFFECTS[tool.effect] || [];
   const dialog = openDialog({

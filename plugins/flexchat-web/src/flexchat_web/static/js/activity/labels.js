@@ -1,4 +1,4 @@
-// Effects and turns in words: their states as badges, a call as a line, and where they belong.
+// Labels for effects and turns: states as badges, a call as one line, links to the conversation and the turn.
 
 import { h, icon } from "../dom.js";
 import { badge, when } from "../elements.js";
@@ -18,7 +18,7 @@ const TURN_STATES = {
   interrupted: ["interrupted", "warn", "warning"],
 };
 const PREVIEW_CHARS = 200;
-const MOST_CHARS = 600; // of a text on a card
+const MAX_CHARS = 600; // of a text on a card
 
 export const effectBadge = (state) => badge(...(EFFECT_STATES[state] || [state]));
 export const turnBadge = (state) => badge(...(TURN_STATES[state] || [state]));
@@ -29,7 +29,7 @@ export const turnStates = Object.entries(TURN_STATES).map(([state, [word]]) => [
 export const effectPlace = (key) => `#/activity/effects/${encodeURIComponent(key)}`;
 export const turnPlace = (id) => `#/activity/turns/${encodeURIComponent(id)}`;
 
-/** Return an effect's arguments as data; as text where they were cut, undefined where they are no longer kept. */
+/** Return an effect's arguments as data; as text if they were truncated, undefined if they are no longer stored. */
 export function argumentsOf(effect) {
   if (!effect.arguments) return undefined;
   try {
@@ -39,8 +39,8 @@ export function argumentsOf(effect) {
   }
 }
 
-/** Return arguments in a line: "amount: 5, to: Ann". */
-export function inALine(given) {
+/** Format arguments on one line: "amount: 5, to: Ann". */
+export function argumentsLine(given) {
   const text =
     given && typeof given === "object" && !Array.isArray(given)
       ? Object.entries(given).map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join(", ")
@@ -50,7 +50,7 @@ export function inALine(given) {
 
 /** Return a text, cut if it is long. */
 export function shortened(text) {
-  return text.length > MOST_CHARS ? `${text.slice(0, MOST_CHARS)}…` : text;
+  return text.length > MAX_CHARS ? `${text.slice(0, MAX_CHARS)}…` : text;
 }
 
 /** Return data, or a text, as code. */
@@ -64,8 +64,8 @@ export function factList(facts) {
   return h("dl", { class: "facts-list" }, known.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 
-/** Return where an effect was asked for: links to its conversation and its turn. */
-export function asker({ conversation, turn, place }) {
+/** Return links to an effect's conversation and turn. */
+export function originLinks({ conversation, turn, place }) {
   if (!turn) return `by hand${place.startsWith("key:") ? `, with the key “${place.slice(4, 84)}”` : ""}`;
   if (!conversation) return "in a turn that is not kept";
   return h("span", { class: "row" }, h("a", { href: `#/chat/${encodeURIComponent(conversation)}` }, icon("chat"), "the conversation"), h("a", { href: turnPlace(turn) }, icon("list"), "the steps of its turn"));

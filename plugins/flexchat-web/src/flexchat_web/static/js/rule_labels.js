@@ -1,14 +1,14 @@
-// Rules and their conditions in words, for the page Explain and for turns that were answered.
+// Labels for rules and their conditions, for the page Explain and for answered turns.
 //   ruleName(0, "weather") is Rule 1 “weather”     conditionList({ topic_contains: "weather" }, { failed: ["topic_contains = …: topic is …"] })
 
 import { h, icon } from "./dom.js";
 
-/** Return a rule's name as people read it. */
+/** Return a rule's display name. */
 export function ruleName(index, name) {
   return name ? `Rule ${index + 1} “${name}”` : `Rule ${index + 1}`;
 }
 
-/** Return a rule's conditions, each once; verdict: what is known of them, null if nobody looked. */
+/** Return a rule's conditions, each once; verdict: their outcome, null if they were not evaluated. */
 export function conditionList(match, verdict) {
   const wanted = Object.entries(match || {});
   const failed = verdict?.failed || [];
@@ -35,12 +35,12 @@ function condition(text, why, kind) {
   return h("li", { class: kind }, mark?.(), h("span", {}, text && h("code", { dir: "auto" }, text), why && h("span", { class: "muted block" }, why)));
 }
 
-/** Return a condition as the server says it, with its signs as they are. */
+/** Format a condition like the server does, with its operators unchanged. */
 function spoken(key, value) {
   return `${key} = ${typeof value === "string" ? `"${value}"` : JSON.stringify(value)}`;
 }
 
-/** Return what a sentence of the server's says behind the condition: "topic is …". */
+/** Return the part of a server's message after the condition: "topic is …". */
 function reason(key, sentence) {
   const field = key.replace(/_(contains|regexp)$/, "");
   const at = sentence.indexOf(`: ${field} is `);
