@@ -185,16 +185,16 @@ def is_key(key: str) -> bool:
     return len(key) <= MAX_KEY_CHARS and key.isprintable() and not key.isspace() and key != ""
 
 
-def _variables(given: Any) -> dict[str, Any]:
-    if given is None:
+def _variables(variables: Any) -> dict[str, Any]:
+    if variables is None:
         return {}
-    if not isinstance(given, Mapping):
-        raise ChatRequestError(f"variables are names and values, not {type(given).__name__}")
-    for name, value in given.items():
+    if not isinstance(variables, Mapping):
+        raise ChatRequestError(f"variables are names and values, not {type(variables).__name__}")
+    for name, value in variables.items():
         problem = variable_problem(name, value) if isinstance(name, str) else f"a name is a text, not {name!r}"
         if problem:
             raise ChatRequestError(f"variables: {problem}")
-    own: dict[str, Any] = copied(given)
+    own: dict[str, Any] = copied(variables)
     return own
 
 

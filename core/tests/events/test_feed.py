@@ -19,7 +19,7 @@ async def read(feed, pauses=(), most=None):
     while most is None or taken < most:
         for _ in range(pauses[taken % len(pauses)] if pauses else 0):
             await asyncio.sleep(0)
-        if not len(feed) and not await feed.filled():
+        if not feed.pending and not await feed.filled():
             return
         yield feed.take()
         taken += 1
@@ -51,7 +51,7 @@ class Writer:
             if step == "put":
                 self.put += 1
                 must_wait = self.feed.add(self.put)
-                self.most_ahead = max(self.most_ahead, len(self.feed))
+                self.most_ahead = max(self.most_ahead, len(self.feed.pending))
                 if must_wait:
                     await self.feed.room()
             elif step == "seam":

@@ -54,7 +54,7 @@ async def test_plugins_are_told_first_then_the_log():
 
 async def test_plugins_are_told_before_the_reader():
     feed, lengths = Feed(), []
-    noting = Hooks({hook_of(TurnStarted): [HookCall("mine", lambda: lengths.append(len(feed)), ())]})
+    noting = Hooks({hook_of(TurnStarted): [HookCall("mine", lambda: lengths.append(len(feed.pending)), ())]})
     await Sink(INFO, noting, feed).emit(STARTED)
 
     assert lengths == [0]
@@ -113,11 +113,11 @@ async def test_of_the_end_the_reader_hears_only_if_the_turn_is_finished():
     told, feed = [], Feed()
     for sink in (Sink(INFO, Hooks(), feed), Sink(INFO, Hooks(), event_log=Log(told))):
         await sink.emit_end(TurnCancelled(info=INFO, turn=TURN), 1)
-        assert len(feed) == 0
+        assert len(feed.pending) == 0
     await Sink(INFO, Hooks(), feed).emit_end(TurnFinished(info=INFO, turn=TURN), 1)
 
     assert told == [(1, "TurnCancelled")]
-    assert len(feed) == 1
+    assert len(feed.pending) == 1
 
 
 async def test_plugins_that_hang_at_the_end_are_not_waited_for(caplog):

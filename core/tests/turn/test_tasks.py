@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from flexchat.turn.tasks import cancel_and_wait
+from flexchat.turn.rounds import cancel_and_wait
 
 
 async def stubborn(times):

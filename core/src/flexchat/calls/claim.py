@@ -283,8 +283,8 @@ class ClaimEffect:
             return result
         note = self.mask(call.uncertainty) if call.uncertainty else ""
         try:
-            kept = None if state == "unknown" else self._stored_text(result)
-            if not await self.effects.finish(effect, state, kept, note):
+            stored = None if state == "unknown" else self._stored_text(result)
+            if not await self.effects.finish(effect, state, stored, note):
                 call.note(f"effect {effect.key[:8]}: another process has taken it over, or somebody has settled it")
             return result
         except StorageError as error:

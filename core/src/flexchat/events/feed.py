@@ -15,12 +15,15 @@ class Feed:
 
     The turn is at most MAX_AHEAD events ahead, and not at all at a ``seam``: a reader that stops at an event knows
     that nothing beyond the next seam has started. An asyncio.Queue costs four times as much per event.
+
+    Attributes:
+        pending: The events ready to be taken.
     """
 
-    __slots__ = ("_ended", "_error", "_events", "_reader", "_waiting")
+    __slots__ = ("_ended", "_error", "_reader", "_waiting", "pending")
 
     def __init__(self) -> None:
-        self._events: deque[Any] = deque()
+        self.pending: deque[Any] = deque()
         self._reader: asyncio.Future[None] | None = None  # the reader waits for an event
         self._waiting: list[asyncio.Future[None]] = []  # the turn's tasks that wait for the reader
         self._ended = False
@@ -28,30 +31,30 @@ class Feed:
 
     def add(self, event: Any) -> bool:
         """Add an event; return whether the turn must wait for its reader (``room``) before the next one."""
-        self._events.append(event)
+        self.pending.append(event)
         if self._reader is not None:
             self._wake_reader()
-        return len(self._events) >= MAX_AHEAD
+        return len(self.pending) >= MAX_AHEAD
 
     def take_back(self, count: int) -> bool:
         """Remove the last events, unless the reader has had one of them; return whether they are removed."""
         # Fewer are left than were put: the reader has had at least one of them.
-        if len(self._events) < count:
+        if len(self.pending) < count:
             return False
         for _ in range(count):
-            self._events.pop()
+            self.pending.pop()
         return True
 
     async def room(self) -> None:
         """Wait until the reader has caught up."""
-        while len(self._events) > MAX_AHEAD // 2:
+        while len(self.pending) > MAX_AHEAD // 2:
             await self._for_the_reader()
 
     async def seam(self) -> None:
         """Wait until the reader has taken everything and asks for more."""
         # A reader that waits for the next event has finished with all earlier ones. An empty queue alone would not
         # prove that: the last event may still be in its hands.
-        while self._events or self._reader is None:
+        while self.pending or self._reader is None:
             await self._for_the_reader()
 
     def end(self, error: BaseException | None = None) -> None:
@@ -66,7 +69,7 @@ class Feed:
         Raises:
             BaseException: The error the turn ended with.
         """
-        while not self._events:
+        while not self.pending:
             if self._ended:
                 if self._error is None:
                     return False
@@ -86,15 +89,11 @@ class Feed:
 
     def take(self) -> Any:
         """Return the next event; there must be one."""
-        event = self._events.popleft()
+        event = self.pending.popleft()
         # Woken at half, not at each event: a turn and a reader that alternate event by event switch tasks each time.
-        if self._waiting and len(self._events) <= MAX_AHEAD // 2:
+        if self._waiting and len(self.pending) <= MAX_AHEAD // 2:
             self._wake_turn()
         return event
-
-    def __len__(self) -> int:
-        """Return the number of events ready to be taken."""
-        return len(self._events)
 
     async def _for_the_reader(self) -> None:
         waiting = asyncio.get_running_loop().create_future()

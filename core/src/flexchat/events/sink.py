@@ -24,10 +24,10 @@ class Sink:
         is_whole: Whether answers are passed on only once they are complete.
         pass_on: Passes on a piece of an answer (a ChatEvent, or whatever its reader expects), and returns whether
             ``room`` must be awaited before the next.
+        room: Waits for a reader that is far behind.
+        seam: Waits until the reader has taken everything and asks for more; without a reader, returns at once.
         has_receiver: Returns whether a kind of event has a receiver; without one, the event need not be made.
     """
-
-    __slots__ = ("_feed", "_hooks", "_log", "_receiver", "has_receiver", "info", "is_read", "is_whole", "pass_on")
 
     def __init__(
         self,
@@ -40,7 +40,9 @@ class Sink:
     ) -> None:
         self.info = info
         self._hooks = hooks
-        self._feed = feed
+        # Bound here, as are the next two: they are called for each piece of an answer.
+        self.room = _return_at_once if feed is None else feed.room
+        self.seam = _return_at_once if feed is None else feed.seam
         self._log = event_log
         self.is_whole = is_whole
         self._receiver = receiver = feed if event_log is None else event_log
@@ -83,18 +85,8 @@ class Sink:
             log.warning("the plugins take over %.1f s to handle a %s", within_s, type(event).__name__)
         # Also if the plugins take too long or the task is cancelled: readers wait for this event to stop.
         finally:
-            if isinstance(event, TurnFinished) or self._feed is None:
+            if isinstance(event, TurnFinished) or self._log is not None:
                 self.pass_on(event)
-
-    async def room(self) -> None:
-        """Wait for a reader that is far behind."""
-        if self._feed is not None:
-            await self._feed.room()
-
-    async def seam(self) -> None:
-        """Wait until the reader has taken everything and asks for more; without a reader, return at once."""
-        if self._feed is not None:
-            await self._feed.seam()
 
     async def announce(self, event: TurnEvent, further: Iterable[StreamEvent] = ()) -> None:
         """Report that a request to a model, or a tool, is about to start, or that a turn goes on.
@@ -111,6 +103,10 @@ class Sink:
         await self.seam()
         if self._hooks.wants(type(event)):
             await self._hooks.tell(event)
+
+
+async def _return_at_once() -> None:
+    pass
 
 
 def _discard(event: Any) -> bool:

@@ -23,10 +23,9 @@ from ..plugin.contracts import Retriever, TurnJournal
 from ..plugin.current import current_call, place_within
 from ..plugin.hooks import Hooks
 from ..schema.answer_format import answer_format
-from .active import ActiveTurn, new_turn_id, outer_turn
+from .active import ActiveTurn, TurnParts, new_turn_id, outer_turn
 from .clock import Clock
 from .journal import Journal
-from .parts import TurnParts
 from .recording import ConversationRecorder
 from .routing import Router, find_recorded_rule
 

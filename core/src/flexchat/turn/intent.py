@@ -100,9 +100,9 @@ def read_category(answer: str, categories: Sequence[str]) -> str | None:
                 return folded[_folded(value)]
     lines = [line for line in answer.splitlines() if line.strip(_AROUND)]
     for line in lines[:1] + lines[-1:]:
-        said = _folded(_LABEL.sub("", line))
-        if said in folded:
-            return folded[said]
+        name = _folded(_LABEL.sub("", line))
+        if name in folded:
+            return folded[name]
         before = _folded(re.split(r"[:(]|\s[-–—]\s", _LABEL.sub("", line).lstrip(_AROUND), maxsplit=1)[0])
         if before in folded:
             return folded[before]

@@ -31,7 +31,6 @@ from ..tools.results import READER, for_the_model
 from .active import NOT_STARTED, ActiveTurn, CallRound, end_replay
 from .next_step import NextStep, calls_to_run, next_step
 from .questions import ask
-from .tasks import cancel_and_wait
 
 log = logging.getLogger(__name__)
 
@@ -305,3 +304,25 @@ def _signature(call: ToolCall) -> str:
         return f"{call.name} {_sorted_json(call.arguments)}"
     except (TypeError, ValueError, RecursionError):  # unsortable keys, or nesting too deep to walk
         return f"{call.name} {call.raw_arguments or call.id}"
+
+
+async def cancel_and_wait(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Cancel tasks, and wait until all have ended. If the wait is cancelled, that is passed on to them.
+
+    Raises:
+        asyncio.CancelledError: The wait was cancelled; the tasks have ended nevertheless.
+    """
+    was_cancelled = False
+    for task in tasks:
+        task.cancel()
+    while running := [task for task in tasks if not task.done()]:
+        try:
+            await asyncio.wait(running)
+        except asyncio.CancelledError:
+            # Passed on: a task that ignored the first cancellation gets another. The wait goes on, since a task left
+            # behind would act unseen.
+            was_cancelled = True
+            for task in running:
+                task.cancel()
+    if was_cancelled:
+        raise asyncio.CancelledError

@@ -44,7 +44,7 @@ from .engine import TurnEngine
 from .journal import Journal
 from .matching import MAX_PASSED_OVER, RuleVerdict, each_verdict
 from .recording import Save
-from .tasks import cancel_and_wait
+from .rounds import cancel_and_wait
 from .template import shows_documents, substitute_variables
 from .unfinished import unfinished_response
 
@@ -236,7 +236,7 @@ async def read_turn(
     task = asyncio.get_running_loop().create_task(to_its_end(), context=context)
     try:
         while await feed.filled():
-            while feed:
+            while feed.pending:
                 yield feed.take()
     except asyncio.CancelledError as error:
         with contextlib.suppress(asyncio.CancelledError):  # someone cancelled again, and gets this cancellation

@@ -28,8 +28,8 @@ def unfinished_response(turn: ActiveTurn) -> ChatResponse:
     Calls of an answer that was still being written never ran, and are left out.
     """
     if turn.target is None:  # phase 6 has not begun
-        asked = (UserMessage(content=turn.request.user_message), *turn.request.continuation)
-        return ChatResponse(content="", llm="", model="", messages=asked, warnings=turn.phase_log.warnings)
+        messages = (UserMessage(content=turn.request.user_message), *turn.request.continuation)
+        return ChatResponse(content="", llm="", model="", messages=messages, warnings=turn.phase_log.warnings)
     messages, records = turn.messages[turn.earlier_count :], turn.records
     # The pieces of an unfinished answer are newer than the last whole one.
     message = message_so_far(turn.pieces) if turn.pieces else turn.unsent_answer
