@@ -25,6 +25,12 @@ async def said(process, stream="stdout"):
     return (await getattr(process.process, stream).readline()).decode().strip()
 
 
+async def wait_for_end(process):
+    """Wait until a command has ended, however slow the machine is, and its stderr was read."""
+    await process.process.wait()
+    await process.wait_settled()
+
+
 async def test_a_command_gets_its_environment_and_no_more(tmp_path, monkeypatch):
     monkeypatch.setenv("API_KEY", "hidden")
     process = await start("sh", "-c", "echo $MINE-$API_KEY-$PWD", folder=tmp_path, MINE="yes")
@@ -42,7 +48,7 @@ async def test_it_ends_when_its_stdin_does(tmp_path):
 
 async def test_its_exit_code_and_last_words_are_known(tmp_path):
     process = await start("sh", "-c", "echo one >&2; echo two secret >&2; exit 5", folder=tmp_path)
-    await process.wait_settled()
+    await wait_for_end(process)
 
     assert process.how_it_ended == "it ended with exit code 5; its last words: two ***"
     assert list(process.stderr) == ["one", "two ***"]
@@ -52,7 +58,7 @@ async def test_its_exit_code_and_last_words_are_known(tmp_path):
 async def test_colours_and_titles_are_taken_out_of_its_words(tmp_path):
     words = r"\x1b[32mINFO\x1b[39m \x1b]0;title\x07set \x1b[1;31mTOKEN\x1b[0m first\x1b(B"
     process = await start(sys.executable, "-c", f"import sys; print('{words}', file=sys.stderr)", folder=tmp_path)
-    await process.wait_settled()
+    await wait_for_end(process)
 
     assert list(process.stderr) == ["INFO set TOKEN first"]
     await process.end()
@@ -60,7 +66,7 @@ async def test_colours_and_titles_are_taken_out_of_its_words(tmp_path):
 
 async def test_a_signal_is_named(tmp_path):
     process = await start("sh", "-c", "kill -9 $$", folder=tmp_path)
-    await process.wait_settled()
+    await wait_for_end(process)
 
     assert process.how_it_ended == "it was ended by signal SIGKILL"
     await process.end()
@@ -198,7 +204,7 @@ async def test_a_broken_pipe_ends_a_command_as_usual(tmp_path):
     process = await start("sh", "-c", "yes | head -n1; echo $?", folder=tmp_path)
 
     assert (await said(process), await said(process)) == ("y", "0")
-    await process.wait_settled()
+    await wait_for_end(process)
     assert process.stderr == collections.deque(maxlen=module.KEPT_LINES)
     await process.end()
 
