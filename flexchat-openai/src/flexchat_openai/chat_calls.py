@@ -145,13 +145,13 @@ class CallTable:
         if call is not None and (not call_id or not call.id or call_id == call.id):
             return self._same(call, call_id, name, text, path)
         if call_id in self._by_id:
-            candidates = self._by_id[call_id]
+            same_id = self._by_id[call_id]
             if call is not None:
-                return candidates
+                return same_id
             # Some servers number the fragments, or repeat the name in each; others give every call the same id.
-            if not name or candidates.goes_on_with(text):
-                return candidates
-            return None if index is not None else self._same(candidates, call_id, name, text, path)
+            if not name or same_id.goes_on_with(text):
+                return same_id
+            return None if index is not None else self._same(same_id, call_id, name, text, path)
         if not name and text.strip():
             return self._unnamed(call, index, call_id, text, path)
         if call is not None and call.goes_on_with(text):

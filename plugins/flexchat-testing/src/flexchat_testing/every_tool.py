@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flexchat.plugin import ChatResult
-from flexchat_sdk import AssistantMessage, ChatEvent, ChatOptions, Message, ModelInfo, ProviderRequestError, events_of
+from flexchat_sdk import AssistantMessage, ChatOptions, Message, ModelInfo, ProviderRequestError
 
 from .example_value import NoExampleError, example_value
-from .scripted import Request, calls, says
+from .scripted import ScriptedProvider, calls, says
 
 MAX_CALLS = 32
 """Calls in one answer: the default of limits.tool_calls_per_answer."""
 
 
-class EveryToolProvider:
+class EveryToolProvider(ScriptedProvider):
     """A model that calls every tool once in each turn, and then answers.
 
     It shows that all tools of an application can be called, without a script. The answer is a value that fits the
     requested format, or otherwise a sentence that names the tools.
-
-    Attributes:
-        requests: What it was asked, oldest first.
     """
 
     follows_instructions = False
@@ -41,66 +38,46 @@ class EveryToolProvider:
             arguments: Arguments by tool, in place of those made from its schema.
             answer: The answer, in place of one that is made.
         """
-        self._arguments, self._answer, self._name = dict(arguments or {}), answer, name
-        self.requests: list[Request] = []
-
-    @property
-    def name(self) -> str:
-        """The name it was given."""
-        return self._name
-
-    def tool_format(self, model: str) -> str:
-        """Return "scripted", whatever its name."""
-        return "scripted"
-
-    async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
-        """Call the tools that this turn has not called yet; if there are none, answer.
-
-        Raises:
-            ProviderRequestError: No value fits the schema of a tool or of the answer.
-        """
-        self.requests.append(Request(messages=tuple(messages), model=model, options=options))
-        done = _called(messages)
-        offered = {tool["function"]["name"]: tool["function"]["parameters"] for tool in options.tools}
-        waiting = [] if options.tool_choice == "none" else [name for name in offered if name not in done]
-        if waiting:
-            return calls(*[(name, self._arguments_for(name, offered[name], model)) for name in waiting[:MAX_CALLS]])
-        form = options.response_format
-        if self._answer is not None:
-            return says(self._answer)
-        if form is not None:
-            return says(json.dumps({} if form.schema is None else self._example("response_format", form.schema, model)))
-        return says(f"Called: {', '.join(done)}." if done else "There was no tool to call.")
-
-    async def stream_chat(
-        self, messages: Sequence[Message], model: str, options: ChatOptions
-    ) -> AsyncGenerator[ChatEvent, None]:
-        """Yield the same answer word by word."""
-        for event in events_of(await self.generate_chat(messages, model, options)):
-            yield event
+        super().__init__([self._next], name=name, repeat=True)
+        self._arguments, self._answer = dict(arguments or {}), answer
 
     async def list_models(self) -> Sequence[ModelInfo]:
         """Return the one model there is."""
         return (ModelInfo(id="every-tool", capabilities=frozenset({"tools"})),)
 
-    async def aclose(self) -> None:
-        """Do nothing: there is nothing to release."""
+    def _next(self, messages: Sequence[Message], options: ChatOptions) -> ChatResult:
+        """Call the tools that this turn has not called yet; if there are none, answer.
 
-    def _arguments_for(self, tool: str, schema: Mapping[str, Any], model: str) -> Mapping[str, Any]:
+        Raises:
+            ProviderRequestError: No value fits the schema of a tool or of the answer.
+        """
+        done = _called(messages)
+        offered = {tool["function"]["name"]: tool["function"]["parameters"] for tool in options.tools}
+        waiting = [] if options.tool_choice == "none" else [name for name in offered if name not in done]
+        if waiting:
+            return calls(*[(name, self._arguments_for(name, offered[name])) for name in waiting[:MAX_CALLS]])
+        form = options.response_format
+        if self._answer is not None:
+            return says(self._answer)
+        if form is not None:
+            return says(json.dumps({} if form.schema is None else self._example("response_format", form.schema)))
+        return says(f"Called: {', '.join(done)}." if done else "There was no tool to call.")
+
+    def _arguments_for(self, tool: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         fixed = self._arguments.get(tool)
         if fixed is not None:
             return fixed
-        arguments: Mapping[str, Any] = self._example(tool, schema, model)
+        arguments: Mapping[str, Any] = self._example(tool, schema)
         return arguments
 
-    def _example(self, what: str, schema: Mapping[str, Any], model: str) -> Any:
+    def _example(self, what: str, schema: Mapping[str, Any]) -> Any:
         try:
             return example_value(schema)
         except NoExampleError as error:
             text = f"{what}: {error}. Give it a value: EveryToolProvider(arguments={{'{what}': {{…}}}})"
             if what == "response_format":
                 text = f"{what}: {error}. Give it a value: EveryToolProvider(answer='…')"
-            raise ProviderRequestError(text, provider=self._name, model=model) from None
+            raise ProviderRequestError(text, provider=self.name, model=self.requests[-1].model) from None
 
 
 def _called(messages: Sequence[Message]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from typing import Any, TypeAlias
 
 import attrs
+from flexchat.host import new_call_id
 from flexchat.plugin import ChatResult, ToolCall
 from flexchat_sdk import (
     AssistantMessage,
@@ -131,18 +132,8 @@ class ScriptedProvider:
 
 
 def _with_new_ids(result: ChatResult) -> ChatResult:
-    """The same answer in a later round: call ids are unique for ever."""
-    parts = tuple(
-        ToolCall(
-            name=part.name,
-            arguments=part.arguments,
-            raw_arguments=part.raw_arguments,
-            error=part.error,
-            wire_id=part.wire_id,
-            provider_data=part.provider_data,
-        )
-        if isinstance(part, ToolCall)
-        else part
-        for part in result.message.parts
-    )
-    return attrs.evolve(result, message=attrs.evolve(result.message, parts=parts))
+    """Copy an answer for a later round: call ids are never used again."""
+    parts = [
+        attrs.evolve(part, id=new_call_id()) if isinstance(part, ToolCall) else part for part in result.message.parts
+    ]
+    return attrs.evolve(result, message=attrs.evolve(result.message, parts=tuple(parts)))

@@ -419,17 +419,17 @@ class RemembersHistories(DictStore):
 
 FLAWS = (
     ("test_turns_come_back_in_their_order", SortsTurns, "got ['t1', 't10'"),
-    ("test_turns_come_back_in_their_order", ZeroIsAll, "last=0 are []"),
+    ("test_turns_come_back_in_their_order", ZeroIsAll, "last=0: expected []"),
     ("test_turns_come_back_whole", KeepsStorableText, "came back as"),
     ("test_turns_come_back_whole", WholeNumbers, "came back changed"),
     ("test_turns_come_back_whole", ForgetsHowTurnsEnded, "turn stopped: status was"),
     ("test_turns_come_back_whole", DropsThePhases, "turn everything: phases was"),
-    ("test_a_conversation_tells_how_its_last_turn_ended", TellsNoStatus, "is cancelled, get says done"),
-    ("test_a_conversation_tells_how_its_last_turn_ended", TellsTheFirstStatus, "is done, get says cancelled"),
+    ("test_a_conversation_tells_how_its_last_turn_ended", TellsNoStatus, "expected 'cancelled', got 'done'"),
+    ("test_a_conversation_tells_how_its_last_turn_ended", TellsTheFirstStatus, "expected 'done', got 'cancelled'"),
     ("test_a_turn_is_added_once", Repeats, "added again or replaced"),
     ("test_a_turn_is_added_once", CountsEveryAppendAsUse, "not a use of the conversation"),
-    ("test_a_conversation_tells_about_itself", TitlesTheLast, "title must be 'What is this?'"),
-    ("test_the_last_used_comes_first", SortsByTime, "the last used first: b, c, a"),
+    ("test_a_conversation_tells_about_itself", TitlesTheLast, "title: expected 'What is this?'"),
+    ("test_the_last_used_comes_first", SortsByTime, "the last used first: expected"),
     ("test_the_last_used_comes_first", RenamingIsUse, "got ['a', 'b', 'c']"),
     ("test_pages_follow_each_other", PagesOverlap, "pages of 1 give"),
     ("test_pages_of_a_search_follow_each_other", LimitBeforeSearch, "got ['c5']"),
@@ -454,7 +454,7 @@ FLAWS = (
     ("test_tenants_never_meet", SearchesEveryTenant, "finds another tenant's conversations"),
     ("test_tenants_never_meet", DeletesForAll, "deletes changed another's"),
     ("test_names_are_never_bent", JoinsNames, "which nobody has used"),
-    ("test_names_are_never_bent", TakesNoStrangeTenant, "but not both"),
+    ("test_names_are_never_bent", TakesNoStrangeTenant, "or neither"),
     ("test_what_cannot_be_written_is_refused", BeginsBeforeItWrites, "began a conversation"),
     ("test_appends_side_by_side_keep_every_turn", LosesOthers, "appended side by side"),
     ("test_an_append_that_is_stopped_leaves_no_half", CountsFirst, "after an append that was stopped"),
@@ -499,4 +499,4 @@ def test_every_law_is_shown_to_catch_something():
     """A law that nothing can break says nothing."""
     own = {name for name, value in vars(ConversationStoreConformance).items() if getattr(value, "is_law", False)}
 
-    assert own == {name for name, _, _ in FLAWS} | {"test_its_module_is_light"}
+    assert own == {name for name, _, _ in FLAWS}

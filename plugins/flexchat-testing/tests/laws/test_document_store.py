@@ -318,7 +318,7 @@ class Forgets(DictStore):
 
 FLAWS = {
     "test_what_is_added_is_found": (ForgetsTitles, "title was 'Ferns'"),
-    "test_a_document_replaces_the_one_of_its_id": (CountsAll, "returns 0, got 4"),
+    "test_a_document_replaces_the_one_of_its_id": (CountsAll, "expected 0, got 4"),
     "test_an_id_is_made_where_there_is_none": (IdOfText, "added again, is not new"),
     "test_documents_are_deleted": (EmptyMeansAll, "returns 0, got 8"),
     "test_documents_are_listed_page_by_page": (LimitBeforeFilter, "the limit counts what passes"),
@@ -335,7 +335,7 @@ FLAWS = {
     "test_adding_is_all_or_none": (SkipsBadOnes, "must raise RetrievalError"),
     "test_an_add_that_is_stopped_stores_all_or_none": (OneByOne, "left 1 behind"),
     "test_adds_side_by_side_keep_everything": (LosesOthers, "of 20 documents"),
-    "test_collections_are_described_changed_and_deleted": (KeepsOnlyNames, "description was 'About c'"),
+    "test_collections_are_described_changed_and_deleted": (KeepsOnlyNames, "description: expected 'About c'"),
     "test_an_unknown_collection_is_an_error": (NothingIsUnknown, "must raise UnknownCollectionError"),
     "test_hostile_names_are_data": (NamesArePaths, "raises FileNotFoundError"),
     "test_hostile_texts_are_kept": (KeepsNul, "text 'a\\x00b' came back as"),

@@ -18,12 +18,13 @@ import click
 from flexchat import __version__
 from flexchat.host import did_you_mean
 from flexchat_cli import FILE_NAME, CommandContext, UsageError, argument
+from flexchat_sdk import package_data
 
 if TYPE_CHECKING:
     from flexchat.host import PluginHost
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_MOST = 40
+_MAX_NAME_CHARS = 40
 
 
 @attrs.frozen(kw_only=True)
@@ -33,68 +34,17 @@ class Kind:
     Attributes:
         summary: What it is, for the help.
         description: Of the generated package.
-        registers: What it registers, by kind, named after the package, or after its module if is_word.
+        registers: What it registers, by kind: whether it is named after its module, not after the package.
     """
 
     summary: str
     description: str
-    registers: tuple[tuple[str, bool], ...]
+    registers: Mapping[str, bool] = attrs.field(factory=dict)
 
 
 KINDS: Mapping[str, Kind] = {
-    "provider": Kind(
-        summary="a kind of LLM service",
-        description="a service that speaks a small chat protocol",
-        registers=(("providers", False),),
-    ),
-    "handler": Kind(
-        summary="a function that models can call, and a ready-made tool for it",
-        description="counts the words of a text",
-        registers=(("handlers", True), ("tools", True)),
-    ),
-    "implementation": Kind(
-        summary="a way to run tools",
-        description="answers with a text in which the arguments are filled in",
-        registers=(("implementation_types", False),),
-    ),
-    "store": Kind(
-        summary="a kind of document store",
-        description="finds documents of the config by the words they share with a question",
-        registers=(("document_stores", False),),
-    ),
-    "conversations": Kind(
-        summary="a kind of conversation store",
-        description="keeps conversations in memory",
-        registers=(("conversation_stores", False),),
-    ),
-    "source": Kind(
-        summary="a source of tools: a document, a server",
-        description="offers a tool for each answer in the config",
-        registers=(("tool_sources", False), ("implementation_types", False)),
-    ),
-    "command": Kind(
-        summary="a command of flexchat, with a table of the config",
-        description="finds prompts that are too long",
-        registers=(("config_tables", True),),
-    ),
-    "page": Kind(
-        summary="a page of flexchat serve, with an operation of its API",
-        description="shows the rules of the configuration in force",
-        registers=(),
-    ),
-    "observer": Kind(
-        summary="watches turns: a log, a measurement",
-        description="writes a line for each tool call and each turn",
-        registers=(),
-    ),
-    "policy": Kind(
-        summary="decides about tool calls: refuses them, or asks a person",
-        description="asks a person before anything is deleted, sent or paid",
-        registers=(),
-    ),
+    name: Kind(**row) for name, row in package_data("flexchat_testing", "templates/kinds.toml").items()
 }
-
-
 _KINDS = "; ".join(f"{name}: {kind.summary}" for name, kind in KINDS.items())
 
 
@@ -173,10 +123,12 @@ def _templates(folder: Traversable, above: str) -> Iterator[tuple[str, str]]:
 
 def _check_name(name: str) -> None:
     module = name.replace("-", "_")
-    if not _NAME.fullmatch(name) or len(name) > _MOST:
+    if not _NAME.fullmatch(name) or len(name) > _MAX_NAME_CHARS:
         near = re.sub(r"[^a-z0-9]+", "-", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()).strip("-0123456789")
-        hint = f" (did you mean '{near[:_MOST]}'?)" if _NAME.fullmatch(near[:_MOST]) else ""
-        raise UsageError(f"'{name[:80]}' cannot name a package{hint}: at most {_MOST} of a-z 0-9 -, first a letter")
+        hint = f" (did you mean '{near[:_MAX_NAME_CHARS]}'?)" if _NAME.fullmatch(near[:_MAX_NAME_CHARS]) else ""
+        raise UsageError(
+            f"'{name[:80]}' cannot name a package{hint}: at most {_MAX_NAME_CHARS} of a-z 0-9 -, first a letter"
+        )
     if keyword.iskeyword(module) or keyword.issoftkeyword(module) or module in sys.stdlib_module_names:
         raise UsageError(f"'{name}' is a word of Python's own: try '{name}-tool', or put your own name before it")
     if module not in sys.modules and importlib.util.find_spec(module) is None:
@@ -185,7 +137,7 @@ def _check_name(name: str) -> None:
 
 
 def _check_free(name: str, kind: Kind, host: PluginHost) -> None:
-    for records_of, is_word in kind.registers:
+    for records_of, is_word in kind.registers.items():
         records = getattr(host, records_of)
         own = name.replace("-", "_") if is_word else name
         if own in records.by_name or ("builtin", own) in records.by_name:

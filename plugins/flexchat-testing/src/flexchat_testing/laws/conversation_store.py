@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,8 +22,8 @@ from flexchat.store import (
 )
 from flexchat_sdk import AssistantMessage, ReasoningPart, TextPart, ToolMessage, UserMessage, storable
 
-from .law import Conformance, canonical, law, refused, require, show
-from .running import check_light
+from .law import canonical, expect, law, opened_in, refused, require, show
+from .running import PluginConformance
 from .turn_samples import hard_turns, paid_turn, turn, unwritable_turn
 
 _NOWHERE = "no-such-conversation"
@@ -55,11 +54,10 @@ _HOSTILE = (
 )
 
 
-class ConversationStoreConformance(Conformance):
+class ConversationStoreConformance(PluginConformance):
     """What every conversation store must do. Write make_store, ``plugin`` and ``supports``; the kit supplies the turns.
 
     Attributes:
-        plugin: The module of the entry point, for the law about imports.
     """
 
     capabilities: ClassVar[Mapping[str, str]] = {
@@ -68,33 +66,24 @@ class ConversationStoreConformance(Conformance):
         "shared": "two stores with one folder may be open at once, as in two processes, and see each other's data",
         "history": "it has the method history of a HistoryStore",
     }
-    plugin: ClassVar[str] = ""
 
     def make_store(self, folder: Path) -> ConversationStore:
         """Return a store; an empty one for every new folder. Same folder, same conversations."""
         raise NotImplementedError(f"{type(self).__name__} must write make_store")
 
-    @contextlib.asynccontextmanager
-    async def opened(self) -> AsyncIterator[ConversationStore]:
-        """Open an empty store for the duration of a law."""
-        with tempfile.TemporaryDirectory() as folder:
-            store = self.make_store(Path(folder))
-            try:
-                yield store
-            finally:
-                await store.aclose()
+    def opened(self, folder: Path | None = None) -> AbstractAsyncContextManager[ConversationStore]:
+        """Open a store for the length of a law: an empty one, or that of a folder."""
+        return opened_in(self.make_store, folder)
 
     @law()
-    async def test_turns_come_back_in_their_order(self) -> None:
+    async def test_turns_come_back_in_their_order(self, store: ConversationStore) -> None:
         """Oldest first; the last so many of them, where that is asked for: last=0 gives none."""
         added = [turn(f"t{n}", f"message {n}") for n in (3, 1, 10, 2, 9)]
-        async with self.opened() as store:
-            for one in added:
-                await store.append("c", one, tenant="t")
-            for last in (None, 0, 1, 3, 5, 100):
-                expected = [t.id for t in (added if last is None else added[max(0, 5 - last) :])]
-                came = [t.id for t in await store.turns("c", tenant="t", last=last)]
-                require(came == expected, f"turns with last={last} are {expected}, got {came}")
+        for one in added:
+            await store.append("c", one, tenant="t")
+        for last in (None, 0, 1, 3, 5, 100):
+            expected = [t.id for t in (added if last is None else added[max(0, 5 - last) :])]
+            expect(await _turn_ids(store, "c", last=last), expected, f"turns with last={last}")
 
     @law()
     async def test_turns_come_back_whole(self, store: ConversationStore) -> None:
@@ -116,14 +105,11 @@ class ConversationStoreConformance(Conformance):
         await store.append("d", turn("1", "other"), tenant="t")
         before = await store.get("c", tenant="t")
         await store.append("c", turn("1", "again", topic="c"), tenant="t")
-        texts = [_user_text(t) for t in await store.turns("c", tenant="t")]
-        require(texts == ["first", "second"], f"a turn that is there was added again or replaced: {texts}")
-        after = await store.get("c", tenant="t")
-        require(after == before, f"adding it again changes nothing: was {before}, is {after}")
+        expect(await _texts(store, "c"), ["first", "second"], "a turn that is there was added again or replaced")
+        expect(await store.get("c", tenant="t"), before, "adding it again changes nothing")
         first = (await store.list(tenant="t"))[0].id
         require(first == "d", "adding it again is not a use of the conversation: it must not come first in list")
-        texts = [_user_text(t) for t in await store.turns("d", tenant="t")]
-        require(texts == ["other"], f"turns of two conversations may have one id, got {texts}")
+        expect(await _texts(store, "d"), ["other"], "turns of two conversations may have one id")
 
     @law()
     async def test_a_conversation_tells_about_itself(self, store: ConversationStore) -> None:
@@ -140,8 +126,7 @@ class ConversationStoreConformance(Conformance):
             ("started_at", first.at),
             ("used_at", "2026-01-02T00:00:00.000+00:00"),
         ):
-            came = getattr(info, field)
-            require(came == expected, f"{field} must be {expected!r}, got {came!r}")
+            expect(getattr(info, field), expected, field)
         (listed,) = await store.list(tenant="t")
         require(listed == info, f"list says {listed}, and get {info}")
         await store.append("d", turn("1"), tenant="t")
@@ -155,8 +140,7 @@ class ConversationStoreConformance(Conformance):
         for number, status in enumerate(ends):
             await store.append("c", attrs.evolve(turn(str(number)), status=status), tenant="t")
             await store.append("other", attrs.evolve(turn(str(number)), status="done"), tenant="t")
-            came = (await store.get("c", tenant="t")).status
-            require(came == status, f"the last turn is {status}, get says {came}")
+            expect((await store.get("c", tenant="t")).status, status, "the status of the last turn")
             listed = {info.id: info.status for info in await store.list(tenant="t")}
             expected = {"c": status, "other": "done"}
             require(listed == expected, f"the last turns are {expected}, list says {listed}")
@@ -200,8 +184,7 @@ class ConversationStoreConformance(Conformance):
         await store.rename("a", "Another", tenant="t")
         await store.turns("a", tenant="t")
         await store.get("a", tenant="t")
-        came = await _ids(store)
-        require(came == ["b", "c", "a"], f"list gives the last used first: b, c, a; got {came}")
+        expect(await _ids(store), ["b", "c", "a"], "list gives the last used first")
 
     @law()
     async def test_pages_follow_each_other(self, store: ConversationStore) -> None:
@@ -226,10 +209,8 @@ class ConversationStoreConformance(Conformance):
         """With search, limit counts what is found."""
         for n in range(6):
             await store.append(f"c{n}", turn("1", "odd" if n % 2 else "even"), tenant="t")
-        first = await _ids(store, search="odd", limit=2)
-        require(first == ["c5", "c3"], f"the first two that are found are c5 and c3, got {first}")
-        second = await _ids(store, search="odd", limit=2, before="c3")
-        require(second == ["c1"], f"the next page is c1, got {second}")
+        expect(await _ids(store, search="odd", limit=2), ["c5", "c3"], "the first two that are found")
+        expect(await _ids(store, search="odd", limit=2, before="c3"), ["c1"], "the next page")
 
     @law("search")
     async def test_a_search_finds_all_words_in_one_place(self, store: ConversationStore) -> None:
@@ -283,8 +264,7 @@ class ConversationStoreConformance(Conformance):
             await store.append(id, turn("1"), tenant="t")
         for title in ("Another title", "", "a\0b \ud83d", "'; --", "x" * 10_000):
             await store.rename("c", title, tenant="t")
-            came = (await store.get("c", tenant="t")).title
-            require(came == storable(title), f"renamed {show(title, 60)}, its title is {show(came, 60)}")
+            expect((await store.get("c", tenant="t")).title, storable(title), f"renamed {show(title, 60)}, its title")
         await store.rename("c", "Kept", tenant="t")
         await store.append("c", turn("2", "more"), tenant="t")
         titles = {i.id: i.title for i in await store.list(tenant="t")}
@@ -301,8 +281,7 @@ class ConversationStoreConformance(Conformance):
         require(await _ids(store) == ["d"], f"one was deleted of two, list gives {await _ids(store)}")
         require(len(await store.turns("d", tenant="t")) == 2, "another conversation keeps its turns")
         await store.append("c", turn("1", "anew"), tenant="t")
-        texts = [_user_text(t) for t in await store.turns("c", tenant="t")]
-        require(texts == ["anew"], f"a conversation that starts over has one turn, got {texts}")
+        expect(await _texts(store, "c"), ["anew"], "a conversation that starts over has one turn")
         title = (await store.get("c", tenant="t")).title
         require(title == "anew", f"a conversation that starts over has a title of its own, got {title!r}")
 
@@ -326,7 +305,7 @@ class ConversationStoreConformance(Conformance):
         require(await _ids(store, tenant="blue") == [], "list shows another tenant's conversations")
         await store.append("c", turn("1", "blue"), tenant="blue")
         for tenant, expected in (("red", "red secret"), ("blue", "blue")):
-            texts = [_user_text(t) for t in await store.turns("c", tenant=tenant)]
+            texts = await _texts(store, "c", tenant)
             require(texts == [expected], f"under one id each tenant has its own turns: {tenant} has {texts}")
             title = (await store.get("c", tenant=tenant)).title
             require(title == expected, f"under one id each tenant has its own title: {tenant} has {title!r}")
@@ -352,10 +331,8 @@ class ConversationStoreConformance(Conformance):
             expected = sorted(names) if tenant == "c" else [tenant]
             require(sorted(came) == expected, f"tenant {show(tenant, 40)} has {show(expected)}, got {show(came)}")
             for id in came:
-                texts = [_user_text(t) for t in await store.turns(id, tenant=tenant)]
-                require(texts == [id], f"conversation {show(id, 40)} has what was said in {show(texts, 80)}")
-        ids = {t.id for t in await store.turns("c", tenant="c")}
-        require(ids == {"c"}, f"turns have come together: {show(ids)}")
+                expect(await _texts(store, id, tenant), [id], f"conversation {show(id, 40)}: the texts of its turns")
+        expect({t.id for t in await store.turns("c", tenant="c")}, {"c"}, "turns have come together")
 
     async def _takes(self, store: ConversationStore, name: str, *, must: bool) -> bool:
         """Use a name for a tenant, a conversation and a turn; return whether the store accepts it."""
@@ -371,9 +348,7 @@ class ConversationStoreConformance(Conformance):
                 durations.append(False)
             except Exception as error:
                 raise AssertionError(f"the name {show(name, 40)} raised {type(error).__name__}: {error}") from error
-        require(
-            durations[0] == durations[1], f"{show(name, 40)} is a name for a tenant or for a conversation, but not both"
-        )
+        require(durations[0] == durations[1], f"{show(name, 40)} must name a tenant and a conversation, or neither")
         require(durations[0] or not must, f"{show(name, 40)} is a name like another, and must be taken")
         return durations[0]
 
@@ -406,7 +381,7 @@ class ConversationStoreConformance(Conformance):
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
             await store.append(f"c{steps}", turn("last"), tenant="t")
-            came = [t.id for t in await store.turns(f"c{steps}", tenant="t")]
+            came = await _turn_ids(store, f"c{steps}")
             require(came[-1:] == ["last"], f"the turn that was added last is the last, got {came}")
             await _check_turns(store, f"c{steps}", {"last", *came[:-1]}, "after an append that was stopped")
             require(set(came) <= {"last", "stopped"}, f"there are turns nobody added: {came}")
@@ -478,86 +453,65 @@ class ConversationStoreConformance(Conformance):
             await refused(_history(store, "c", after), UnknownConversationError, "history of what was deleted")
 
     @law("history", "shared")
-    async def test_a_history_has_the_turns_of_other_stores(self) -> None:
+    async def test_a_history_has_the_turns_of_other_stores(self, folder: Path) -> None:
         """What another store of the place adds is seen after a version, and so is what it deletes."""
-        with tempfile.TemporaryDirectory() as folder:
-            one, other = self.make_store(Path(folder)), self.make_store(Path(folder))
-            try:
-                await one.append("c", turn("1"), tenant="t")
-                version = (await _history(one, "c")).version
-                await other.append("c", turn("2"), tenant="t")
-                new = await _history(one, "c", version)
-                require(
-                    not new.is_whole and _ids_of(new) == ["2"],
-                    f"after the version of 1 comes what another store added, 2; got {_ids_of(new)}",
-                )
-                await other.delete("c", tenant="t")
-                await refused(_history(one, "c", new.version), UnknownConversationError, "history of what is deleted")
-                await other.append("c", turn("1", "anew"), tenant="t")
-                anew = await _history(one, "c", version)
-                require(
-                    anew.is_whole and [t.messages for t in anew.turns] == [turn("1", "anew").messages],
-                    "a conversation that another store deleted and started again is read whole",
-                )
-            finally:
-                await one.aclose()
-                await other.aclose()
+        async with self.opened(folder) as one, self.opened(folder) as other:
+            await one.append("c", turn("1"), tenant="t")
+            version = (await _history(one, "c")).version
+            await other.append("c", turn("2"), tenant="t")
+            new = await _history(one, "c", version)
+            require(
+                not new.is_whole and _ids_of(new) == ["2"],
+                f"after 1 comes what another store added, 2; got {_ids_of(new)}",
+            )
+            await other.delete("c", tenant="t")
+            await refused(_history(one, "c", new.version), UnknownConversationError, "history of what is deleted")
+            await other.append("c", turn("1", "anew"), tenant="t")
+            anew = await _history(one, "c", version)
+            require(
+                anew.is_whole and [t.messages for t in anew.turns] == [turn("1", "anew").messages],
+                "a conversation that another store deleted and started again is read whole",
+            )
 
     @law("durable")
-    async def test_what_was_kept_is_there_again(self) -> None:
+    async def test_what_was_kept_is_there_again(self, folder: Path) -> None:
         """A store that is closed and opened again has everything, in the same order, and goes on from there."""
-        with tempfile.TemporaryDirectory() as folder:
-            before: list[Any] = []
-            for n in range(3):
-                store = self.make_store(Path(folder))
-                try:
-                    came = await _everything(store)
-                    require(came == before, f"opened again, the store has {show(came)}, and had {show(before)}")
-                    await store.append("old", turn(f"t{n}"), tenant="t")
-                    await store.append(f"c{n}", turn("1"), tenant="t")
-                    await store.rename(f"c{n}", f"Title {n}", tenant="t")
-                    if n:
-                        await store.delete(f"c{n - 1}", tenant="t")
-                    before = await _everything(store)
-                finally:
-                    await store.aclose()
+        before: list[Any] = []
+        for n in range(3):
+            async with self.opened(folder) as store:
+                came = await _everything(store)
+                require(came == before, f"opened again, the store has {show(came)}, and had {show(before)}")
+                await store.append("old", turn(f"t{n}"), tenant="t")
+                await store.append(f"c{n}", turn("1"), tenant="t")
+                await store.rename(f"c{n}", f"Title {n}", tenant="t")
+                if n:
+                    await store.delete(f"c{n - 1}", tenant="t")
+                before = await _everything(store)
 
     @law("shared")
-    async def test_stores_of_one_place_share_it(self) -> None:
+    async def test_stores_of_one_place_share_it(self, folder: Path) -> None:
         """What one's method returned from, the other sees; what both append at once is kept."""
-        with tempfile.TemporaryDirectory() as folder:
-            one, other = self.make_store(Path(folder)), self.make_store(Path(folder))
-            try:
-                await one.append("c", turn("1"), tenant="t")
-                came = [t.id for t in await other.turns("c", tenant="t")]
-                require(came == ["1"], f"what one store keeps another sees at once, it sees {came}")
-                work = [
-                    s.append("c", turn(f"{name}{n}"), tenant="t")
-                    for name, s in (("a", one), ("b", other))
-                    for n in range(5)
-                ]
-                await asyncio.gather(*work)
-                expected = {"1", *(f"{name}{n}" for name in "ab" for n in range(5))}
-                for store in (one, other):
-                    await _check_turns(store, "c", expected, "appended by two stores at once")
-                await other.delete("c", tenant="t")
-                await refused(one.get("c", tenant="t"), UnknownConversationError, "get of what another store deleted")
-            finally:
-                await one.aclose()
-                await other.aclose()
+        async with self.opened(folder) as one, self.opened(folder) as other:
+            await one.append("c", turn("1"), tenant="t")
+            expect(await _turn_ids(other, "c"), ["1"], "what one store keeps another sees at once")
+            work = [
+                s.append("c", turn(f"{name}{n}"), tenant="t")
+                for name, s in (("a", one), ("b", other))
+                for n in range(5)
+            ]
+            await asyncio.gather(*work)
+            expected = {"1", *(f"{name}{n}" for name in "ab" for n in range(5))}
+            for store in (one, other):
+                await _check_turns(store, "c", expected, "appended by two stores at once")
+            await other.delete("c", tenant="t")
+            await refused(one.get("c", tenant="t"), UnknownConversationError, "get of what another store deleted")
 
     @law()
-    async def test_a_store_that_is_never_used_is_closed(self) -> None:
+    async def test_a_store_that_is_never_used_is_closed(self, folder: Path) -> None:
         """Making one opens nothing yet, so that closing it at once does no harm."""
-        with tempfile.TemporaryDirectory() as folder:
-            place = Path(folder) / "new"
-            await self.make_store(place).aclose()
-            require(not place.exists(), "making a store makes files, although nothing was kept")
-
-    @law()
-    def test_its_module_is_light(self) -> None:
-        """Every command imports every plugin: what is heavy is imported where it is used."""
-        check_light(self.plugin)
+        place = folder / "new"
+        await self.make_store(place).aclose()
+        require(not place.exists(), "making a store makes files, although nothing was kept")
 
 
 def _asks(store: ConversationStore, id: str, tenant: str) -> dict[str, Callable[[], Awaitable[object]]]:
@@ -591,13 +545,17 @@ async def _everything(store: ConversationStore) -> list[tuple[ConversationInfo, 
 
 async def _check_turns(store: ConversationStore, conversation: str, expected: set[str], when: str) -> None:
     """Check that a conversation has these turns, each once, and knows how many they are."""
-    came = [t.id for t in await store.turns(conversation, tenant="t")]
-    require(
-        sorted(came) == sorted(expected), f"{when}: {conversation} has the turns {sorted(expected)}, got {sorted(came)}"
-    )
+    came = await _turn_ids(store, conversation)
+    expect(sorted(came), sorted(expected), f"{when}: the turns of {conversation}")
     counted = (await store.get(conversation, tenant="t")).turns
     require(counted == len(expected), f"{when}: {conversation} has {len(expected)} turns, get says {counted}")
 
 
-def _user_text(one: ConversationTurn) -> str:
-    return next((m.content for m in one.messages if isinstance(m, UserMessage)), "")
+async def _turn_ids(store: ConversationStore, id: str, last: int | None = None) -> list[str]:
+    return [one.id for one in await store.turns(id, tenant="t", last=last)]
+
+
+async def _texts(store: ConversationStore, id: str, tenant: str = "t") -> list[str]:
+    """Return the user's text of each turn."""
+    turns = await store.turns(id, tenant=tenant)
+    return [next((m.content for m in one.messages if isinstance(m, UserMessage)), "") for one in turns]

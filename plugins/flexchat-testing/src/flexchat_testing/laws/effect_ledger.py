@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import tempfile
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
 from flexchat.store import CannotSettleError, Claim, EffectCall, EffectLedger, UnknownEffectError
 
-from .effect_samples import DEAD, LIVES, effect
-from .law import Conformance, law, refused, require, show
-
-"""Leases, in seconds: of an owner that outlives the law, and of one that is dead at once."""
+from .effect_samples import DEAD, LIVES, TEXTS, effect
+from .law import Conformance, expect, law, opened_in, refused, require, show
 
 _ENDS: tuple[Any, ...] = ("done", "failed", "unknown")
-_TEXTS = ("", 'It\'s 5 % of \\ "x"', "漢字 😀", "a\0b", "half \ud83d of a pair", "x" * 100_000)
 
 
 class LedgerConformance(Conformance):
@@ -37,15 +33,9 @@ class LedgerConformance(Conformance):
         """Return a ledger; an empty one for every new folder. Same folder, same rows."""
         raise NotImplementedError(f"{type(self).__name__} must write make_ledger")
 
-    @contextlib.asynccontextmanager
-    async def opened(self, folder: Path | None = None) -> AsyncIterator[EffectLedger]:
+    def opened(self, folder: Path | None = None) -> AbstractAsyncContextManager[EffectLedger]:
         """Open a ledger for the length of a law: an empty one, or that of a folder."""
-        with tempfile.TemporaryDirectory() as new:
-            ledger = self.make_ledger(folder or Path(new))
-            try:
-                yield ledger
-            finally:
-                await ledger.aclose()
+        return opened_in(self.make_ledger, folder)
 
     @law()
     async def test_of_many_claims_one_is_yours(self, ledger: EffectLedger) -> None:
@@ -89,20 +79,19 @@ class LedgerConformance(Conformance):
                 require("T" in row.ended_at, f"ended_at is an ISO 8601 time, not {row.ended_at!r}")
 
     @law()
-    async def test_another_call_does_not_get_the_key(self) -> None:
+    async def test_another_call_does_not_get_the_key(self, ledger: EffectLedger) -> None:
         """A key cannot be used with another tool, other arguments or another tenant: the claim is refused."""
         others = (
             attrs.evolve(effect("k"), tool="other"),
             attrs.evolve(effect("k"), digest="other"),
             attrs.evolve(effect("k"), tenant="other"),
         )
-        async with self.opened() as ledger:
-            claim = await _claimed(ledger, "k", DEAD)
-            for step in ("claimed", "ended"):
-                for other in others:
-                    outcome = (await ledger.claim(other, owner="b", lease_s=LIVES, take_over=True)).outcome
-                    require(outcome == "other", f"a claim of another call under a key that is {step} is {outcome}")
-                await ledger.finish(claim.effect.key, 1, state="done", result=None)
+        claim = await _claimed(ledger, "k", DEAD)
+        for step in ("claimed", "ended"):
+            for other in others:
+                outcome = (await ledger.claim(other, owner="b", lease_s=LIVES, take_over=True)).outcome
+                require(outcome == "other", f"a claim of another call under a key that is {step} is {outcome}")
+            await ledger.finish(claim.effect.key, 1, state="done", result=None)
 
     @law()
     async def test_a_dead_owners_claim_is_lost_until_somebody_takes_it_over(self, ledger: EffectLedger) -> None:
@@ -224,8 +213,7 @@ class LedgerConformance(Conformance):
             await ledger.claim(attrs.evolve(effect("x"), key=f"{number:02x}" * 32), owner="a", lease_s=LIVES)
         key = "0a" * 32
         for beginning in (key, key[:8], key[:2]):
-            full_key = (await ledger.get(beginning, tenant="t")).key
-            require(full_key == key, f"get of '{beginning}' found {full_key}")
+            expect((await ledger.get(beginning, tenant="t")).key, key, f"get of '{beginning}'")
         for wrong in ("0", "", "ff", key + "0", "%", "_", "0A", "\0", "\ud83d", "zzz"):
             text = await refused(ledger.get(wrong, tenant="t"), UnknownEffectError, f"get of {wrong!r}")
             require(wrong != "0" or key in text or "00" in text, f"several fit, and none is named: {text}")
@@ -264,7 +252,7 @@ class LedgerConformance(Conformance):
     @law()
     async def test_any_text_can_be_kept(self, ledger: EffectLedger) -> None:
         """Arguments, notes, results: what a database does not take may be left out, but nothing fails."""
-        for number, text in enumerate(_TEXTS):
+        for number, text in enumerate(TEXTS):
             for state in ("done", "unknown"):
                 expected = attrs.evolve(effect(f"{number} {state}"), arguments=text)
                 claim = await ledger.claim(expected, owner="a", lease_s=LIVES)
@@ -290,8 +278,7 @@ class LedgerConformance(Conformance):
         for name, state in (("d", "done"), ("f", "failed"), ("u", "unknown")):
             row = await ledger.get(effect(name).key, tenant="t")
             texts = ("said", '{"r": 1}', "why", "7") if state == "unknown" else ("", None, "", None)
-            came = (row.state, row.arguments, row.result, row.note, row.handle)
-            require(came == (state, *texts), f"after forget it is {came}")
+            expect((row.state, row.arguments, row.result, row.note, row.handle), (state, *texts), "after forget it")
             outcome = (await ledger.claim(effect(name), owner="a", lease_s=LIVES)).outcome
             require(outcome == "ended", f"a forgotten effect still counts, got {outcome}")
 
@@ -311,36 +298,34 @@ class LedgerConformance(Conformance):
             require(came == ("unknown", *texts), f"effect {name} after forgetting another's conversation: {came}")
 
     @law("durable")
-    async def test_what_was_written_is_there_when_it_is_opened_again(self) -> None:
+    async def test_what_was_written_is_there_when_it_is_opened_again(self, folder: Path) -> None:
         """Rows, and the leases of those who live."""
-        with tempfile.TemporaryDirectory() as folder:
-            async with self.opened(Path(folder)) as ledger:
-                await _claimed(ledger, "lives")
-                await _claimed(ledger, "dead", DEAD, owner="dead")
-                key = (await _claimed(ledger, "done")).effect.key
-                await ledger.finish(key, 1, state="done", result='{"r": 1}')
-                await ledger.remember(effect("dead").key, 1, handle="7")
-            async with self.opened(Path(folder)) as ledger:
-                require((await ledger.get(effect("dead").key, tenant="t")).handle == "7", "its handle is there, too")
-                for name, expected in (("lives", "running"), ("dead", "lost"), ("done", "ended")):
-                    claim = await ledger.claim(effect(name), owner="b", lease_s=LIVES)
-                    require(claim.outcome == expected, f"{name}: {claim.outcome} after opening again, not {expected}")
-                require(claim.effect.result == '{"r": 1}', "the result is there after opening again")
+        async with self.opened(folder) as ledger:
+            await _claimed(ledger, "lives")
+            await _claimed(ledger, "dead", DEAD, owner="dead")
+            key = (await _claimed(ledger, "done")).effect.key
+            await ledger.finish(key, 1, state="done", result='{"r": 1}')
+            await ledger.remember(effect("dead").key, 1, handle="7")
+        async with self.opened(folder) as ledger:
+            require((await ledger.get(effect("dead").key, tenant="t")).handle == "7", "its handle is there, too")
+            for name, expected in (("lives", "running"), ("dead", "lost"), ("done", "ended")):
+                claim = await ledger.claim(effect(name), owner="b", lease_s=LIVES)
+                require(claim.outcome == expected, f"{name}: {claim.outcome} after opening again, not {expected}")
+            require(claim.effect.result == '{"r": 1}', "the result is there after opening again")
 
     @law("shared")
-    async def test_two_that_share_it_agree(self) -> None:
+    async def test_two_that_share_it_agree(self, folder: Path) -> None:
         """Of what both claim at once, each key is one's."""
-        with tempfile.TemporaryDirectory() as folder:
-            async with self.opened(Path(folder)) as one, self.opened(Path(folder)) as two:
-                claims = await asyncio.gather(
-                    *[
-                        ledger.claim(effect(f"{n}"), owner=owner, lease_s=LIVES)
-                        for n in range(20)
-                        for ledger, owner in ((one, "a"), (two, "b"))
-                    ]
-                )
-                outcomes = [sorted(claim.outcome for claim in claims[n : n + 2]) for n in range(0, 40, 2)]
-                require(outcomes == [["running", "yours"]] * 20, f"two claims each of 20 keys came to {outcomes}")
+        async with self.opened(folder) as one, self.opened(folder) as two:
+            claims = await asyncio.gather(
+                *[
+                    ledger.claim(effect(f"{n}"), owner=owner, lease_s=LIVES)
+                    for n in range(20)
+                    for ledger, owner in ((one, "a"), (two, "b"))
+                ]
+            )
+            outcomes = [sorted(claim.outcome for claim in claims[n : n + 2]) for n in range(0, 40, 2)]
+            require(outcomes == [["running", "yours"]] * 20, f"two claims each of 20 keys came to {outcomes}")
 
     @law()
     async def test_only_a_call_made_with_a_key_may_be_repeated_with_it(self, ledger: EffectLedger) -> None:

@@ -79,44 +79,37 @@ class ErrorLaws(ProviderKit):
     """Every failure of a service is a ProviderError with a description and without a key."""
 
     @law()
-    async def test_each_refusal_has_its_class(self) -> None:
+    async def test_each_refusal_has_its_class(self, stream: bool) -> None:
         """A refusal's class and retryable decide whether FlexChat waits and retries, or reports the error."""
         for kind, (expected, retryable, is_common) in REFUSALS.items():
             refusal = self.error_reply(kind)
             if refusal is None:
                 is_keyless = kind == "auth" and self.key is None
-                require(
-                    not is_common or is_keyless, f'error_reply("{kind}") is None, and every service has such a refusal'
-                )
+                require(not is_common or is_keyless, f'error_reply("{kind}") is None: every service has such a refusal')
                 continue
             status, body = refusal
-            for stream in self.ways:
-                error = await self._refused(self.answer(body, status=status), stream)
-                require(
-                    isinstance(error, expected),
-                    f'"{kind}" is a {expected.__name__}, got {type(error).__name__}: {show(str(error))}',
-                )
-                require(
-                    error.retryable is retryable,
-                    f'asking again {"may help" if retryable else "does not help"} after "{kind}": retryable must be '
-                    f"{retryable}",
-                )
-                if isinstance(error, ProviderRateLimitError):
-                    category = "quota" if kind == "quota" else "rate"
-                    require(error.kind == category, f'"{kind}" has kind "{category}", got {error.kind!r}')
-                self._check_text(error, status if "http" in self.supports else None)
+            error = await self._refused(self.answer(body, status=status), stream)
+            require(isinstance(error, expected), f'"{kind}" is a {expected.__name__}, got {error!r:.300}')
+            require(
+                error.retryable is retryable,
+                f'asking again {"may help" if retryable else "does not help"} after "{kind}": retryable must be '
+                f"{retryable}",
+            )
+            if isinstance(error, ProviderRateLimitError):
+                category = "quota" if kind == "quota" else "rate"
+                require(error.kind == category, f'"{kind}" has kind "{category}", got {error.kind!r}')
+            self._check_text(error, status if "http" in self.supports else None)
 
     @law("http")
-    async def test_the_wait_a_service_asks_for_is_told(self) -> None:
+    async def test_the_wait_a_service_asks_for_is_told(self, stream: bool) -> None:
         """retry-after: 7 becomes retry_after_s = 7.0; flexchat_sdk.retry_after_s reads it."""
         status, body = self.error_reply("rate") or (429, {})
-        for stream in self.ways:
-            answer = Answer(status=status, headers={**_JSON, "retry-after": "7"}, pieces=(as_bytes(body),))
-            error = await self._refused(answer, stream)
-            require(error.retry_after_s == 7, f"retry-after: 7 was sent, retry_after_s is {error.retry_after_s!r}")
+        answer = Answer(status=status, headers={**_JSON, "retry-after": "7"}, pieces=(as_bytes(body),))
+        error = await self._refused(answer, stream)
+        require(error.retry_after_s == 7, f"retry-after: 7 was sent, retry_after_s is {error.retry_after_s!r}")
 
     @law("http")
-    async def test_the_key_is_in_no_error_and_no_repr(self) -> None:
+    async def test_the_key_is_in_no_error_and_no_repr(self, stream: bool) -> None:
         """Services quote the key they refuse: neither an error's text and attributes nor a repr may hold it."""
         if self.key is None:
             return
@@ -139,18 +132,16 @@ class ErrorLaws(ProviderKit):
                 answers.append(self.answer(_quoting(refusal[1], quoting, longest=True), status=refusal[0]))
                 answers.append(self.answer(_quoting(refusal[1], quoting, longest=False), status=refusal[0]))
         for answer in answers:
-            for stream in self.ways:
-                error = await self._refused(answer, stream)
-                text = "".join(traceback.format_exception(error, chain=True)) + repr(error) + repr(vars(error))
-                require(self.key not in text, f"the key is in this error: {type(error).__name__}")
+            error = await self._refused(answer, stream)
+            text = "".join(traceback.format_exception(error, chain=True)) + repr(error) + repr(vars(error))
+            require(self.key not in text, f"the key is in this error: {type(error).__name__}")
 
     @law("http")
-    async def test_garbage_is_a_provider_error(self) -> None:
+    async def test_garbage_is_a_provider_error(self, stream: bool) -> None:
         """A proxy's page, half a body, another service's JSON: a ProviderError, never a KeyError or JSONDecodeError."""
         for status, headers, body in _GARBAGE:
-            for stream in self.ways:
-                error = await self._refused(Answer(status=status, headers=headers, pieces=(body,)), stream)
-                self._check_text(error, None)
+            error = await self._refused(Answer(status=status, headers=headers, pieces=(body,)), stream)
+            self._check_text(error, None)
             if "models" in self.supports:
                 async with self.serving(Answer(status=status, headers=headers, pieces=(body,))) as (provider, _):
                     await _raised(provider.list_models(), f"status {status} with {show(body, 60)}")
@@ -174,58 +165,55 @@ class ErrorLaws(ProviderKit):
                 )
 
     @law("http")
-    async def test_a_broken_connection_is_a_provider_error(self) -> None:
+    async def test_a_broken_connection_is_a_provider_error(self, stream: bool) -> None:
         """Every error of the transport becomes a ProviderError; the text names what to check."""
         for trouble in _BROKEN:
-            for stream in self.ways:
-                async with self.serving(trouble) as (provider, _):
-                    error = await _raised(self.chat(provider, stream=stream), f"a transport raises {trouble!r}")
-                self._check_text(error, None)
+            async with self.serving(trouble) as (provider, _):
+                error = await _raised(self.chat(provider, stream=stream), f"a transport raises {trouble!r}")
+            self._check_text(error, None)
 
     @law("http")
-    async def test_no_answer_in_time_is_a_timeout(self) -> None:
+    async def test_no_answer_in_time_is_a_timeout(self, stream: bool) -> None:
         """options.timeout_s is what is left of the turn: after it a ProviderTimeoutError, and the response closed."""
-        for stream in self.ways:
-            pieces = self.answer(self.text_reply("one two three four"), stream=stream).pieces
-            for some in ((), (pieces[0][:1],)):
-                answer = Answer(
-                    headers={"content-type": self.stream_type if stream else "application/json"},
-                    pieces=some,
-                    hangs=True,
-                )
-                async with self.serving(answer) as (provider, service):
-                    started = time.perf_counter()
-                    options = ChatOptions(timeout_s=0.05)
-                    try:
-                        async with asyncio.timeout(_PATIENCE_S):
-                            error = await _raised(self.chat(provider, HELLO, options, stream=stream), "silence")
-                    except TimeoutError:
-                        raise AssertionError(f"options.timeout_s=0.05 ended nothing in {_PATIENCE_S:g} s") from None
-                    require(
-                        isinstance(error, ProviderTimeoutError),
-                        f"after {time.perf_counter() - started:.2f} s {type(error).__name__}, not ProviderTimeoutError",
-                    )
-                    require(service.open_answers == 0, "after the timeout the response is still open")
-
-    @law("http")
-    async def test_cancelling_ends_an_exchange(self) -> None:
-        """A turn that is cancelled cancels its exchange: CancelledError goes through, and the response is closed."""
-        for stream in self.ways:
-            pieces = self.answer(self.text_reply("one two three four"), stream=stream).pieces
+        pieces = self.answer(self.text_reply("one two three four"), stream=stream).pieces
+        for some in ((), (pieces[0][:1],)):
             answer = Answer(
                 headers={"content-type": self.stream_type if stream else "application/json"},
-                pieces=(pieces[0][:1],),
+                pieces=some,
                 hangs=True,
             )
             async with self.serving(answer) as (provider, service):
-                task = asyncio.create_task(self.chat(provider, stream=stream))
-                for _ in range(20):
-                    await asyncio.sleep(0)
-                task.cancel()
-                done, _ = await asyncio.wait([task], timeout=_PATIENCE_S)
-                ended = "not at all" if not done else "well" if task.cancelled() else f"with {task.exception()!r}"
-                require(ended == "well", f"a cancelled exchange must end with CancelledError; it ended {ended}")
-                require(service.open_answers == 0, "after the cancellation the response is still open")
+                started = time.perf_counter()
+                options = ChatOptions(timeout_s=0.05)
+                try:
+                    async with asyncio.timeout(_PATIENCE_S):
+                        error = await _raised(self.chat(provider, HELLO, options, stream=stream), "silence")
+                except TimeoutError:
+                    raise AssertionError(f"options.timeout_s=0.05 ended nothing in {_PATIENCE_S:g} s") from None
+                require(
+                    isinstance(error, ProviderTimeoutError),
+                    f"after {time.perf_counter() - started:.2f} s {type(error).__name__}, not ProviderTimeoutError",
+                )
+                require(service.open_answers == 0, "after the timeout the response is still open")
+
+    @law("http")
+    async def test_cancelling_ends_an_exchange(self, stream: bool) -> None:
+        """A turn that is cancelled cancels its exchange: CancelledError goes through, and the response is closed."""
+        pieces = self.answer(self.text_reply("one two three four"), stream=stream).pieces
+        answer = Answer(
+            headers={"content-type": self.stream_type if stream else "application/json"},
+            pieces=(pieces[0][:1],),
+            hangs=True,
+        )
+        async with self.serving(answer) as (provider, service):
+            task = asyncio.create_task(self.chat(provider, stream=stream))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            task.cancel()
+            done, _ = await asyncio.wait([task], timeout=_PATIENCE_S)
+            ended = "not at all" if not done else "well" if task.cancelled() else f"with {task.exception()!r}"
+            require(ended == "well", f"a cancelled exchange must end with CancelledError; it ended {ended}")
+            require(service.open_answers == 0, "after the cancellation the response is still open")
 
     async def _refused(self, answer: Answer, stream: bool) -> ProviderError:
         async with self.serving(answer) as (provider, service):
@@ -281,8 +269,7 @@ def _check_result(result: ChatResult) -> None:
             fits = isinstance(part.name, str) and (part.arguments is None or isinstance(part.arguments, Mapping))
             require(fits, f"a call has a name and an object as arguments (or None, and error says why): {show(part)}")
             require(
-                part.arguments is not None or bool(part.error),
-                f"a call without arguments says why in error: {show(part)}",
+                part.arguments is not None or bool(part.error), f"a call without arguments has an error: {show(part)}"
             )
 
 

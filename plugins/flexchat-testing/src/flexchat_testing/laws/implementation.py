@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -13,14 +12,14 @@ from flexchat.host import structure_mapping
 from flexchat.plugin import Implementation, ImplementationType, ToolContext, ToolDefinition, ToolHandler
 from flexchat.store import Retriever
 
-from .law import Conformance, law, require, show
-from .running import check_error, check_json, check_light, check_loop_free, in_time
+from .law import expect, law, require, show
+from .running import ACall, CallConformance
 from .samples import FIRST
 
 STRANGE_VALUES: tuple[Any, ...] = (None, True, -1, 1e308, "", "x", [], [None], {}, {"x": {}})
 
 
-class ImplementationConformance(Conformance):
+class ImplementationConformance(CallConformance):
     """What every implementation type keeps.
 
     Attributes:
@@ -30,8 +29,6 @@ class ImplementationConformance(Conformance):
         failing: Tables with which a call fails, where there are any ("refuses").
         params: The arguments of a call.
         tool: The tool that is run; its settings come from the tables.
-        plugin: The module of the entry point, for the law about imports.
-        deadline_s: Seconds one call may take.
     """
 
     capabilities: ClassVar[Mapping[str, str]] = {
@@ -44,8 +41,6 @@ class ImplementationConformance(Conformance):
     failing: ClassVar[Sequence[Mapping[str, Any]]] = ()
     params: ClassVar[Mapping[str, Any]] = {"n": 1}
     tool: ClassVar[ToolDefinition] = FIRST
-    plugin: ClassVar[str] = ""
-    deadline_s: ClassVar[float] = 5.0
 
     def handlers(self) -> Mapping[tuple[str, str], ToolHandler]:
         """Return the installed handlers, by kind and name."""
@@ -76,8 +71,15 @@ class ImplementationConformance(Conformance):
         arguments = copy.deepcopy(dict(self.params)) if params is None else params
         return await self.implementation.run(self.structured(table), arguments, context)
 
-    async def _bounded(self, table: Mapping[str, Any], params: Mapping[str, Any] | None = None) -> Any:
-        return await in_time(lambda: self.call(table, params), self.deadline_s, f"a call with {show(table)}")
+    def _good_calls(self) -> list[ACall]:
+        return [self._call_with(table) for table in self.settings]
+
+    def _refused_calls(self) -> list[ACall]:
+        require(self.failing, 'supports has "refuses": failing must hold settings with which a call fails')
+        return [self._call_with(table) for table in self.failing]
+
+    def _call_with(self, table: Mapping[str, Any], params: Mapping[str, Any] | None = None) -> ACall:
+        return self._bounded(f"a call with {show(table)}", lambda: self.call(table, params))
 
     def refusal(self, table: Mapping[str, Any]) -> str | None:
         """Load a table as part of a config; return the problem, or None if it is accepted."""
@@ -92,8 +94,7 @@ class ImplementationConformance(Conformance):
         """It has a name, an attrs class for its settings, an async run(settings, params, context), and a summary."""
         implementation = getattr(type(self), "implementation", None)
         require(
-            isinstance(implementation, ImplementationType),
-            f"implementation must be an ImplementationType, got {implementation!r}",
+            isinstance(implementation, ImplementationType), f"it must be an ImplementationType, got {implementation!r}"
         )
         require(attrs.has(self.implementation.settings_class), "settings_class must be an attrs class")
         require(inspect.iscoroutinefunction(self.implementation.run), "run must be an async def")
@@ -131,29 +132,13 @@ class ImplementationConformance(Conformance):
                     require(text is None or text.strip(), f"the settings {show(strange)} are refused without a word")
 
     @law()
-    async def test_its_answer_is_json(self) -> None:
-        """What a tool returns goes to the model as JSON."""
-        for table in self.settings:
-            check_json(await self._bounded(table), f"the answer with {show(table)}")
-
-    @law("refuses")
-    async def test_its_errors_are_for_the_model(self) -> None:
-        """The model reads the errors that run raises: they name the problem, not a place in the code."""
-        require(self.failing, 'supports has "refuses": failing must hold settings with which a call fails')
-        for table in self.failing:
-            await check_error(functools.partial(self._bounded, table), f"a call with {show(table)}")
-
-    @law()
     async def test_it_leaves_its_arguments_alone(self) -> None:
         """Arguments and settings are the caller's, and the next call's: copy what you change or give away."""
         for table in self.settings:
             arguments = copy.deepcopy(dict(self.params))
             settings = copy.deepcopy(dict(table))
-            first = await self._bounded(settings, arguments)
-            require(
-                arguments == self.params,
-                f"the call changed its arguments from {show(self.params)} to {show(arguments)}",
-            )
+            first = await self._call_with(settings, arguments)[1]()
+            expect(arguments, self.params, f"the call changed its arguments from {show(self.params)}")
             require(settings == table, f"the call changed its settings from {show(table)} to {show(settings)}")
             if isinstance(first, dict | list):
                 value = self.structured(table)
@@ -162,20 +147,3 @@ class ImplementationConformance(Conformance):
                 before = repr(value)
                 outcome.clear()
                 require(repr(value) == before, "what a call returned is part of its settings: return a copy")
-
-    @law()
-    async def test_it_answers_in_time(self) -> None:
-        """A deadline stops the waiting, not a thread: bound your own work."""
-        for table in self.settings:
-            await self._bounded(table)
-
-    @law()
-    async def test_it_leaves_the_loop_free(self) -> None:
-        """run is on the event loop and may not block; context.call puts a plain function into a thread."""
-        for table in self.settings:
-            await check_loop_free(functools.partial(self._bounded, table), f"a call with {show(table)}")
-
-    @law()
-    def test_its_module_is_light(self) -> None:
-        """Every command imports every plugin: what is heavy is imported where it is used."""
-        check_light(self.plugin)

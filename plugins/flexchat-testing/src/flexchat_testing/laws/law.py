@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import json
+import tempfile
 import unittest
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from flexchat.host import did_you_mean
 from flexchat_sdk import ProviderError
@@ -15,6 +18,13 @@ from flexchat_sdk import ProviderError
 from ..sockets import forbid_sockets
 
 Check = Callable[..., Any]
+
+
+class _Closable(Protocol):
+    async def aclose(self) -> None: ...
+
+
+T = TypeVar("T", bound=_Closable)
 
 _OPENED = ("store", "ledger", "source")
 LAW = "the law: "
@@ -29,29 +39,35 @@ def law(
     """Make a method a law: it holds for every plugin that has the capabilities it needs.
 
     The method may be a coroutine function; it runs on its own event loop, and reaches only this machine. So a law needs
-    no pytest plugin, and runs even without pytest.
+    no pytest plugin, and runs even without pytest. Its parameters: ``stream`` is each of ``ways`` in turn, ``folder`` a
+    new directory, ``store``, ``ledger`` or ``source`` what ``opened`` yields, and any other is drawn.
 
     Args:
         needs: Words of the class's ``capabilities``.
         draw: Returns hypothesis strategies for the method's arguments.
         examples: How many values are drawn; fewer, at least ten, in a hypothesis profile with under 100 examples.
-        empty: A law that has another parameter gets what ``opened`` yields; True: that of ``opened(empty=True)``.
+        empty: Whether to use ``opened(empty=True)``.
     """
 
     def decorate(check: Check) -> Callable[[Any], None]:
-        needs_opened = next(iter([*inspect.signature(check).parameters][1:]), None) in _OPENED
+        parameters = inspect.signature(check).parameters
+        opened_name = next((name for name in _OPENED if name in parameters), None)
 
-        async def with_opened(self: Any, **drawn: Any) -> None:
-            async with self.opened(empty=True) if empty else self.opened() as opened:
-                await check(self, opened, **drawn)
+        async def run(self: Any, arguments: dict[str, Any]) -> None:
+            async with contextlib.AsyncExitStack() as stack:
+                if opened_name is not None:
+                    opening = self.opened(empty=True) if empty else self.opened()
+                    arguments[opened_name] = await stack.enter_async_context(opening)
+                if "folder" in parameters:
+                    arguments["folder"] = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+                await check(self, **arguments)
 
         def once(self: Any, **drawn: Any) -> None:
-            if needs_opened:
-                asyncio.run(with_opened(self, **drawn))
-            elif inspect.iscoroutinefunction(check):
-                asyncio.run(check(self, **drawn))
-            else:
-                check(self, **drawn)
+            for way in [{"stream": stream} for stream in self.ways] if "stream" in parameters else [{}]:
+                if inspect.iscoroutinefunction(check):
+                    asyncio.run(run(self, {**way, **drawn}))
+                else:
+                    check(self, **way, **drawn)
 
         def check_law(self: Any) -> None:
             missing = [word for word in needs if word not in self.supports]
@@ -92,6 +108,14 @@ def law(
     return decorate
 
 
+@contextlib.asynccontextmanager
+async def opened_in(make: Callable[[Path], T], folder: Path | None = None) -> AsyncIterator[T]:
+    """Open what *make* returns for a folder, or for a new one, and close it at the end."""
+    with tempfile.TemporaryDirectory() as new:
+        async with contextlib.aclosing(make(folder or Path(new))) as opened:
+            yield opened
+
+
 def require(truth: object, text: str) -> None:
     """Check a condition; *text* describes the problem and the expectation for the plugin's author.
 
@@ -100,6 +124,15 @@ def require(truth: object, text: str) -> None:
     """
     if not truth:
         raise AssertionError(text)
+
+
+def expect(actual: object, expected: object, what: str) -> None:
+    """Check that two values are equal; *what* names the value or states the expectation for the plugin's author.
+
+    Raises:
+        AssertionError: They differ.
+    """
+    require(actual == expected, f"{what}: expected {show(expected)}, got {show(actual)}")
 
 
 async def refused(call: Awaitable[Any], errors: type[Exception] | tuple[type[Exception], ...], what: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from collections.abc import Sequence
 from typing import ClassVar
@@ -18,7 +19,7 @@ from flexchat_sdk import (
     UserMessage,
 )
 
-from .law import Conformance, law, require, show
+from .law import Conformance, law, refused, require, show
 
 _TEXTS = (
     "The cat sleeps on the warm windowsill.",
@@ -100,8 +101,7 @@ class LocalEmbeddingsConformance(Conformance):
     @law()
     async def test_the_event_loop_stays_free(self) -> None:
         """While the model computes, other tasks run; and a task that is cancelled ends."""
-        provider = self.make_provider()
-        try:
+        async with contextlib.aclosing(self.make_provider()) as provider:
             await provider.embed(_TEXTS[:1], self.model)  # loads
             task = asyncio.create_task(provider.embed(["word " * 200] * 200, self.model))
             clock = asyncio.get_running_loop()
@@ -113,8 +113,6 @@ class LocalEmbeddingsConformance(Conformance):
             done, _ = await asyncio.wait([task], timeout=_PATIENCE_S)
             require(done and task.cancelled(), "a cancelled embed does not end")
             again = await asyncio.gather(*(provider.embed((text,), self.model) for text in _TEXTS))
-        finally:
-            await provider.aclose()
         alone = (await self._embed(_TEXTS)).vectors
         mixed = [i for i, one in enumerate(again) if not _same(one.vectors[0], alone[i])]
         require(not mixed, f"side by side, these texts got another's vector: {mixed}")
@@ -122,45 +120,30 @@ class LocalEmbeddingsConformance(Conformance):
     @law()
     async def test_what_it_cannot_do_is_a_provider_error(self) -> None:
         """Chat is an unsupported feature, another model is not found, and other dimensions are refused or kept."""
-        provider = self.make_provider()
-        try:
+        async with contextlib.aclosing(self.make_provider()) as provider:
             try:
                 await provider.generate_chat((UserMessage(content="Hello"),), self.model, ChatOptions())
                 raise AssertionError("a model for embeddings has answered a chat")
             except ProviderRequestError as error:
                 require(error.kind == "unsupported_feature", f'kind is "unsupported_feature", got {error.kind!r}')
-            try:
-                await provider.embed(_TEXTS[:1], "kit-model")
-                raise AssertionError("an unknown model has made vectors")
-            except ModelNotFoundError:
-                pass
+            await refused(provider.embed(_TEXTS[:1], "kit-model"), ModelNotFoundError, "an unknown model")
             try:
                 vectors = await provider.embed(_TEXTS[:1], self.model, dimensions=7)
                 require(len(vectors.vectors[0]) == 7, "dimensions=7 was neither kept nor refused")
             except ProviderError:
                 pass
-        finally:
-            await provider.aclose()
 
     @law()
     async def test_the_model_is_listed(self) -> None:
         """list_models has the model, as one for embeddings."""
-        provider = self.make_provider()
-        try:
+        async with contextlib.aclosing(self.make_provider()) as provider:
             models: Sequence[ModelInfo] = await provider.list_models()
-        finally:
-            await provider.aclose()
         matching = [model for model in models if model.id == self.model]
-        require(
-            matching and "embedding" in matching[0].capabilities, f"{self.model} is not listed as such: {show(models)}"
-        )
+        require(matching and "embedding" in matching[0].capabilities, f"{self.model} is not listed: {show(models)}")
 
     async def _embed(self, texts: Sequence[str]) -> Embeddings:
-        provider = self.make_provider()
-        try:
+        async with contextlib.aclosing(self.make_provider()) as provider:
             return await provider.embed(texts, self.model)
-        finally:
-            await provider.aclose()
 
 
 def _cosine(a: Sequence[float], b: Sequence[float]) -> float:

@@ -3,6 +3,7 @@ world."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import types
@@ -112,8 +113,7 @@ class RegisteredConformance(Conformance):
                 require(fits, f"provider {type_.name}: '{name}' must be '{type_.name}' or begin with '{type_.name}.'")
             strange = [d for d in type_.schema_dialects.values() if not isinstance(d, SchemaDialect)]
             require(not strange, f"provider {type_.name}: schema_dialects holds {show(strange)}")
-            provider = type_.create(_some_settings(type_.config_class))
-            try:
+            async with contextlib.aclosing(type_.create(_some_settings(type_.config_class))) as provider:
                 require(provider.name == type_.name, f"a provider made by {type_.name} is called {provider.name!r}")
                 format = provider.tool_format("some-model")
                 require(
@@ -125,8 +125,6 @@ class RegisteredConformance(Conformance):
                     require(is_async, f"provider {type_.name}: {method} must be an async def")
                 shown_secret = _SECRET in repr(provider)
                 require(not shown_secret, f"provider {type_.name}: its repr shows the key")
-            finally:
-                await provider.aclose()
 
     @law()
     async def test_a_service_that_is_away_is_a_provider_error(self) -> None:
@@ -135,14 +133,11 @@ class RegisteredConformance(Conformance):
         if not reachable:
             raise unittest.SkipTest("does not apply: it registers no provider with a base_url")
         for type_ in reachable:
-            provider = type_.create(_some_settings(type_.config_class))
-            try:
+            async with contextlib.aclosing(type_.create(_some_settings(type_.config_class))) as provider:
                 messages = (UserMessage(content="Hello"),)
                 exchange = functools.partial(provider.generate_chat, messages, "some-model", ChatOptions(timeout_s=5.0))
                 await _expect_trouble("generate_chat", exchange)
                 await _expect_trouble("list_models", provider.list_models)
-            finally:
-                await provider.aclose()
 
     @law()
     def test_tool_formats_are_pure(self) -> None:

@@ -10,47 +10,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from flexchat.host import as_json
 
-from .law import require, show
+from .law import Conformance, law, require, show
 
 # Modules that take a tenth of a second or more to import; every command of every user imports every plugin.
 HEAVY = (
-    "PIL",
-    "aiohttp",
-    "anthropic",
-    "boto3",
-    "cattrs",
-    "chromadb",
-    "google.genai",
-    "grpc",
-    "httpx",
-    "hypothesis",
-    "jsonschema",
-    "langchain",
-    "lxml",
-    "matplotlib",
-    "numexpr",
-    "numpy",
-    "ollama",
-    "openai",
-    "pandas",
-    "psycopg",
-    "pydantic",
-    "pymongo",
-    "pytest",
-    "re2",
-    "redis",
-    "requests",
-    "scipy",
-    "sklearn",
-    "sqlalchemy",
-    "tensorflow",
-    "torch",
-    "transformers",
-    "yaml",
+    *("PIL", "aiohttp", "anthropic", "boto3", "cattrs", "chromadb", "google.genai", "grpc", "httpx"),
+    *("hypothesis", "jsonschema", "langchain", "lxml", "matplotlib", "numexpr", "numpy", "ollama"),
+    *("openai", "pandas", "psycopg", "pydantic", "pymongo", "pytest", "re2", "redis", "requests", "scipy"),
+    *("sklearn", "sqlalchemy", "tensorflow", "torch", "transformers", "yaml"),
 )
 
 # Python's words for a mistake in the code, useless to a model.
@@ -91,14 +62,6 @@ def check_light(module: str) -> None:
         f"importing {module} imports {', '.join(modules)}: import them where they are used, since every command loads "
         "every plugin",
     )
-
-
-def check_json(value: Any, what: str) -> None:
-    """Check that a value has a JSON form."""
-    try:
-        as_json(value)
-    except ValueError as error:
-        raise AssertionError(f"{what} must be JSON data: {error} ({show(value)})") from None
 
 
 class TooSlowError(AssertionError):
@@ -180,3 +143,68 @@ def _check_words(error: Exception, what: str) -> None:
     require(len(text) <= 1000, f"{what} raised an error of {len(text)} characters; a sentence or two are read")
     sight = re.search(r"Traceback \(most recent|<[\w.]+ object at 0x|\.py\b", text)
     require(not sight, f"{what} shows the model the code: {show(text)}")
+
+
+ACall = tuple[str, Callable[[], Awaitable[Any]]]
+"""A call's description, and a function that makes it."""
+
+
+class PluginConformance(Conformance):
+    """The laws of everything that a plugin registers.
+
+    Attributes:
+        plugin: The module of the entry point.
+    """
+
+    plugin: ClassVar[str] = ""
+
+    @law()
+    def test_its_module_is_light(self) -> None:
+        """Every command imports every plugin: what is heavy is imported where it is used."""
+        check_light(self.plugin)
+
+
+class CallConformance(PluginConformance):
+    """The laws of everything that runs calls of tools.
+
+    Attributes:
+        deadline_s: Seconds one call may take.
+    """
+
+    deadline_s: ClassVar[float] = 5.0
+
+    def _good_calls(self) -> list[ACall]:
+        raise NotImplementedError
+
+    def _refused_calls(self) -> list[ACall]:
+        raise NotImplementedError
+
+    def _bounded(self, what: str, call: Callable[[], Awaitable[Any]]) -> ACall:
+        return what, lambda: in_time(call, self.deadline_s, what)
+
+    @law()
+    async def test_its_answer_is_json(self) -> None:
+        """What a call returns goes to the model as JSON: no NaN, no bytes, no objects of its own."""
+        for what, call in self._good_calls():
+            try:
+                as_json(value := await call())
+            except ValueError as error:
+                raise AssertionError(f"the answer to {what} must be JSON data: {error} ({show(value)})") from None
+
+    @law("refuses")
+    async def test_its_errors_are_for_the_model(self) -> None:
+        """The model reads the error and tries again: it names the argument and its problem, not a place in the code."""
+        for what, call in self._refused_calls():
+            await check_error(call, what)
+
+    @law()
+    async def test_it_answers_in_time(self) -> None:
+        """A deadline stops the waiting, not a thread: bound your own work."""
+        for _, call in self._good_calls():
+            await call()
+
+    @law()
+    async def test_it_leaves_the_loop_free(self) -> None:
+        """An async def may not block the event loop; a plain def that context.call runs in a thread may."""
+        for what, call in self._good_calls():
+            await check_loop_free(call, what)

@@ -20,7 +20,7 @@ from flexchat_sdk import (
     ToolCallStart,
 )
 
-from .law import canonical, law, require, show
+from .law import canonical, expect, law, require, show
 from .service import Answer
 from .wire import ProviderKit, Reply
 
@@ -178,10 +178,7 @@ def check_order(events: list[ChatEvent]) -> None:
         if isinstance(event, TextDelta | ReasoningDelta):
             part_class = TextPart if type(event) is TextDelta else ReasoningPart
             at = parts[event.index] if 0 <= event.index < len(parts) else None
-            require(
-                isinstance(at, part_class),
-                f"{event} names part {event.index}, which is {show(at)} in the result: {show(parts)}",
-            )
+            require(isinstance(at, part_class), f"{event} names part {event.index}: {show(at)} of {show(parts)}")
             texts[event.index] = texts.get(event.index, "") + event.text
         elif isinstance(event, ToolCallStart):
             require(event.index not in started, f"call {event.index} starts twice")
@@ -194,8 +191,7 @@ def check_order(events: list[ChatEvent]) -> None:
             require(event.index in started and event.index not in ended, f"call {event.index} ends, and is not open")
             ended[event.index] = event.call
     for index, text in texts.items():
-        got = getattr(parts[index], "text", None)
-        require(got == text, f"the deltas of part {index} are {text!r} together, the part is {got!r}")
+        expect(getattr(parts[index], "text", None), text, f"the deltas of part {index} together")
     require(started.keys() == ended.keys(), f"calls {[*started]} start, calls {[*ended]} end")
     calls = {index: part for index, part in enumerate(parts) if isinstance(part, ToolCall)}
     require(calls == ended, f"the calls of the result are {show(calls)}, those of the events {show(ended)}")
@@ -208,10 +204,7 @@ def check_order(events: list[ChatEvent]) -> None:
                 f"the deltas of call {index} are {pieces!r}, its arguments {show(call.arguments)}",
             )
     names = [event.name for event in events if isinstance(event, ToolCallStart)]
-    require(
-        sorted(names) == sorted(call.name for call in calls.values()),
-        f"calls start as {names}: {show([*calls.values()])}",
-    )
+    require(sorted(names) == sorted(call.name for call in calls.values()), f"calls start as {names}: {show(ended)}")
     order = [event.index for event in events if isinstance(event, ToolCallStart)]
     require(all(a < b for a, b in itertools.pairwise(order)), f"calls start in the order {order}")
 

@@ -60,27 +60,22 @@ class ToolSourceConformance(Conformance):
         require(not problems, f"config_class refuses {show(table or self.settings)}: {'; '.join(problems)}")
         async with asyncio.timeout(self.deadline_s):
             source = await self.source.open(settings, self.context())
-        try:
+        async with contextlib.aclosing(source):
             yield source
-        finally:
-            await source.aclose()
 
     @law()
     def test_it_is_a_source(self) -> None:
         """The record is a ToolSourceType with a summary of one line, and its module is light."""
         source = getattr(type(self), "source", None)
-        require(
-            isinstance(source, ToolSourceType), f"source must be the ToolSourceType the plugin yields, got {source!r}"
-        )
+        require(isinstance(source, ToolSourceType), f"source must be the plugin's ToolSourceType, got {source!r}")
         require(self.source.summary and "\n" not in self.source.summary, "its summary must be one line")
         if self.plugin:
             check_light(self.plugin)
 
     @law()
-    async def test_its_tools_can_be_used(self) -> None:
+    async def test_its_tools_can_be_used(self, source: ToolSource) -> None:
         """Every tool is a SourcedTool with a legal name of its own, plain JSON, and a schema that can be checked."""
-        async with self.opened() as source:
-            tools = [*await source.tools()]
+        tools = [*await source.tools()]
         require(tools, "settings must open a source that has a tool")
         strange = [tool for tool in tools if not isinstance(tool, SourcedTool)]
         require(not strange, f"these are not SourcedTools: {show(strange)}")
@@ -93,7 +88,7 @@ class ToolSourceConformance(Conformance):
             except FlexChatError as error:
                 raise AssertionError(f"tool {tool.name}: {error}") from None
             require(
-                SourcedTool.from_dict(tool.to_dict()).digest == digest, f"tool {tool.name} is another one once kept"
+                SourcedTool.from_dict(tool.to_dict()).digest == digest, f"tool {tool.name} is another after keeping"
             )
             problems = schema_problems(tool.parameters)
             require(not problems, f"tool {tool.name}: parameters: {'; '.join(problems)}")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import tempfile
 import threading
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,14 +26,11 @@ from flexchat.store import (
     UnknownTurnError,
 )
 
-from .law import Conformance, law, refused, require, show
+from .effect_samples import DEAD, LIVES, TEXTS
+from .law import Conformance, expect, law, opened_in, refused, require, show
 from .turn_samples import unwritable_turn
 
-LIVES, DEAD = 600.0, 0.0
-"""Leases, in seconds: of an owner that outlives the law, and of one that is dead at once."""
-
 _ENDS: tuple[Any, ...] = ("done", "failed", "cancelled")
-_TEXTS = ("", 'It\'s 5 % of \\ "x"', "漢字 😀", "a\0b", "half \ud83d of a pair", "x" * 100_000)
 
 
 class JournalConformance(Conformance):
@@ -52,15 +48,9 @@ class JournalConformance(Conformance):
         """Return a store with a journal; an empty one for every new folder. Same folder, same turns."""
         raise NotImplementedError(f"{type(self).__name__} must write make_store")
 
-    @contextlib.asynccontextmanager
-    async def opened(self, folder: Path | None = None) -> AsyncIterator[JournalingStore]:
+    def opened(self, folder: Path | None = None) -> AbstractAsyncContextManager[JournalingStore]:
         """Open a store for the length of a law: an empty one, or that of a folder."""
-        with tempfile.TemporaryDirectory() as new:
-            store = self.make_store(folder or Path(new))
-            try:
-                yield store
-            finally:
-                await store.aclose()
+        return opened_in(self.make_store, folder)
 
     @law()
     async def test_a_turn_comes_back_whole(self, store: JournalingStore) -> None:
@@ -87,7 +77,7 @@ class JournalConformance(Conformance):
             await refused(store.journal.write(turn("a1"), steps, lease_s=None), StorageError, "no JSON data")
         require(await _steps(store, "a1") == [1], f"after a write that failed there is {await _steps(store, 'a1')}")
         await refused(store.journal.write(turn("b1"), [attrs.evolve(bad, number=1)], lease_s=LIVES), StorageError, "")
-        require([t.id for t in await store.journal.list(tenant="t")] == ["a1"], "a write that failed began a turn")
+        require(await _listed(store) == ["a1"], "a write that failed began a turn")
         await store.journal.write(turn("a1"), entries(2, 3), lease_s=None)
         require(await _steps(store, "a1") == [1, 2, 3], "the turn goes on after a write that failed")
 
@@ -178,7 +168,7 @@ class JournalConformance(Conformance):
             came = (record.state, record.error, [step.number for step in steps])
             require(came == (state, f"why {n}", [1, 2, 3]), f"a turn that ended came back as {came}")
             require("T" in record.ended_at, f"ended_at is an ISO 8601 time, not {record.ended_at!r}")
-            turns = [one.id for one in await store.turns("c", tenant="t")]
+            turns = await _turn_ids(store)
             require(turns[-1] == id, f"the conversation ends with the turn, got {turns}")
             late = store.journal.write(begun, entries(4), lease_s=None)
             await refused(late, LostTurnError, f"a step of a turn that is {state}")
@@ -193,8 +183,8 @@ class JournalConformance(Conformance):
         await _check_state(store, "a1", "done")
         require(await _steps(store, "a1") == [1, 2], "all its steps are written")
         await store.append("c", turn_of("b1"), tenant="t")
-        require([t.id for t in await store.turns("c", tenant="t")] == ["a1", "b1"], "both turns are kept")
-        require([t.id for t in await store.journal.list(tenant="t")] == ["a1"], "one is in the journal")
+        require(await _turn_ids(store) == ["a1", "b1"], "both turns are kept")
+        require(await _listed(store) == ["a1"], "one is in the journal")
 
     @law()
     async def test_an_end_that_cannot_be_written_changes_nothing(self, store: JournalingStore) -> None:
@@ -283,7 +273,7 @@ class JournalConformance(Conformance):
     @law()
     async def test_any_text_can_be_kept(self, store: JournalingStore) -> None:
         """Steps are read unchanged; characters that a database rejects may be missing from messages and reasons."""
-        for n, text in enumerate(_TEXTS):
+        for n, text in enumerate(TEXTS):
             begun = turn(f"a{n}", message=text)
             step = attrs.evolve(entries(1)[0], data={"said": text, text: [None, 1.5, True]})
             await store.journal.write(begun, [step], lease_s=LIVES)
@@ -308,10 +298,8 @@ class JournalConformance(Conformance):
         forgotten = await store.journal.forget(older_than_s=3600, events_older_than_s=3600)
         require(forgotten == 0, "nothing younger is forgotten")
         await asyncio.sleep(0.005)  # rows hold milliseconds
-        forgotten = await store.journal.forget(older_than_s=0, events_older_than_s=0)
-        require(forgotten == 2, f"two turns have ended, and forget says {forgotten}")
-        rest = [one.id for one in await store.journal.list(tenant="t")]
-        require(rest == ["b1", "a1"], f"what has not ended stays: left are {rest}")
+        expect(await store.journal.forget(older_than_s=0, events_older_than_s=0), 2, "the count of ended turns")
+        expect(await _listed(store), ["b1", "a1"], "what has not ended stays")
         require(len(await store.turns("c", tenant="t")) == 2, "the conversation keeps its turns")
         await refused(store.journal.read("d1", tenant="t"), UnknownTurnError, "read of a forgotten turn")
 
@@ -352,8 +340,7 @@ class JournalConformance(Conformance):
             again = store.append("c", turn_of(begun.id), tenant="t", end=ending(begun, "done", 3))
             await refused(again, LostTurnError, "a second end of that turn")
             if renewed:
-                came_back = [one.id for one in await store.turns("c", tenant="t")]
-                require(came_back == ["new"], f"the new conversation has one turn, got {came_back}")
+                expect(await _turn_ids(store), ["new"], "the turns of the new conversation")
             else:
                 await refused(store.turns("c", tenant="t"), UnknownConversationError, "turns after that")
             await store.append("c", turn_of(others[0].id), tenant="u", end=ending(others[0], "done", 2))
@@ -375,8 +362,7 @@ class JournalConformance(Conformance):
                 await appended
             else:
                 await refused(appended, UnknownConversationError, "a turn after one that is gone")
-        ids = [one.id for one in await store.turns("c", tenant="t")]
-        require(ids == ["a2", "a3"], f"a2 and a3 are kept, got {ids}")
+        expect(await _turn_ids(store), ["a2", "a3"], "the turns that are kept")
 
     @law()
     async def test_a_turn_of_a_deleted_conversation_is_not_taken_up(self, store: JournalingStore) -> None:
@@ -400,7 +386,7 @@ class JournalConformance(Conformance):
         begun = await _begun(store, "a1")
         await refused(store.delete("c", tenant="t"), UnknownConversationError, "delete of what is not there")
         await store.append("c", turn_of("a1"), tenant="t", end=ending(begun, "done", 2))
-        require([one.id for one in await store.turns("c", tenant="t")] == ["a1"], "the first turn is kept")
+        require(await _turn_ids(store) == ["a1"], "the first turn is kept")
 
     @law()
     async def test_what_was_left_is_told_to_all(self, store: JournalingStore) -> None:
@@ -454,7 +440,7 @@ class JournalConformance(Conformance):
             mine = attrs.evolve(turn(id), key=key)
             wrong = attrs.evolve(turn(others), key=key)
             await refused(store.journal.write(wrong, entries(1), lease_s=LIVES), LostTurnError, "another's key")
-            require(others not in [one.id for one in await store.journal.list(tenant="t")], "it began all the same")
+            require(others not in await _listed(store), "it began all the same")
             if key == "k":
                 await store.journal.write(mine, entries(1), lease_s=LIVES)
             else:
@@ -484,7 +470,7 @@ class JournalConformance(Conformance):
         await store.journal.add_events(begun, new_events(5), forget=3)
         record, came = await store.journal.events("a1", tenant="t")
         require((record.state, [*came]) == ("done", new_events(4, 5)), f"of an ended turn come {show([*came])}")
-        for n, text in enumerate(_TEXTS):
+        for n, text in enumerate(TEXTS):
             await store.journal.add_events(begun, [JournaledEvent(10 + n, "text", text)])
 
     @law()
@@ -507,39 +493,37 @@ class JournalConformance(Conformance):
         require((forgotten, [*came]) == (0, []), f"events may be forgotten before the turn; left are {show(came)}")
 
     @law("durable")
-    async def test_what_was_written_is_there_when_it_is_opened_again(self) -> None:
+    async def test_what_was_written_is_there_when_it_is_opened_again(self, folder: Path) -> None:
         """Turns, steps, and the leases of those who live."""
-        with tempfile.TemporaryDirectory() as folder:
-            async with self.opened(Path(folder)) as store:
-                await _begun(store, "a1")
-                await _begun(store, "b1", DEAD, owner="dead")
-                await store.journal.write(turn("a1"), entries(2), lease_s=None)
-            async with self.opened(Path(folder)) as store:
-                for id, state in (("a1", "running"), ("b1", "interrupted")):
-                    await _check_state(store, id, state)
-                require(await _steps(store, "a1") == [1, 2], "the steps are there after opening again")
-                await store.journal.write(turn("a1"), entries(3), lease_s=None)
+        async with self.opened(folder) as store:
+            await _begun(store, "a1")
+            await _begun(store, "b1", DEAD, owner="dead")
+            await store.journal.write(turn("a1"), entries(2), lease_s=None)
+        async with self.opened(folder) as store:
+            for id, state in (("a1", "running"), ("b1", "interrupted")):
+                await _check_state(store, id, state)
+            require(await _steps(store, "a1") == [1, 2], "the steps are there after opening again")
+            await store.journal.write(turn("a1"), entries(3), lease_s=None)
 
     @law("shared")
-    async def test_two_that_share_it_agree(self) -> None:
+    async def test_two_that_share_it_agree(self, folder: Path) -> None:
         """Of the turns that both resume at once, each has one owner, and both read what either writes."""
-        with tempfile.TemporaryDirectory() as folder:
-            async with self.opened(Path(folder)) as one, self.opened(Path(folder)) as two:
-                for n in range(10):
-                    await _begun(one, f"{n:02}", DEAD, owner="dead")
-                takes = [
-                    store.journal.acquire(f"{n:02}", tenant="t", owner=owner, lease_s=LIVES)
-                    for n in range(10)
-                    for store, owner in ((one, "a"), (two, "b"))
-                ]
-                outcomes = await asyncio.gather(*takes, return_exceptions=True)
-                for n in range(10):
-                    pair = outcomes[2 * n : 2 * n + 2]
-                    yours = [index for index, came in enumerate(pair) if isinstance(came, JournaledTurn)]
-                    require(len(yours) == 1, f"two took a turn at once, and it came to {show(pair)}")
-                    store, other = (one, two) if yours == [0] else (two, one)
-                    await store.journal.write(pair[yours[0]], entries(2), lease_s=None)  # type: ignore[arg-type]
-                    require(await _steps(other, f"{n:02}") == [1, 2], "what one writes the other reads")
+        async with self.opened(folder) as one, self.opened(folder) as two:
+            for n in range(10):
+                await _begun(one, f"{n:02}", DEAD, owner="dead")
+            takes = [
+                store.journal.acquire(f"{n:02}", tenant="t", owner=owner, lease_s=LIVES)
+                for n in range(10)
+                for store, owner in ((one, "a"), (two, "b"))
+            ]
+            outcomes = await asyncio.gather(*takes, return_exceptions=True)
+            for n in range(10):
+                pair = outcomes[2 * n : 2 * n + 2]
+                yours = [index for index, came in enumerate(pair) if isinstance(came, JournaledTurn)]
+                require(len(yours) == 1, f"two took a turn at once, and it came to {show(pair)}")
+                store, other = (one, two) if yours == [0] else (two, one)
+                await store.journal.write(pair[yours[0]], entries(2), lease_s=None)  # type: ignore[arg-type]
+                require(await _steps(other, f"{n:02}") == [1, 2], "what one writes the other reads")
 
 
 def turn(
@@ -577,6 +561,14 @@ async def _begun(store: JournalingStore, id: str, lease_s: float = LIVES, **rest
     return begun
 
 
+async def _turn_ids(store: JournalingStore) -> list[str]:
+    return [one.id for one in await store.turns("c", tenant="t")]
+
+
+async def _listed(store: JournalingStore) -> list[str]:
+    return [one.id for one in await store.journal.list(tenant="t")]
+
+
 async def _steps(store: JournalingStore, id: str) -> Sequence[int]:
     return [step.number for step in (await store.journal.read(id, tenant="t"))[1]]
 
@@ -587,10 +579,7 @@ async def _check_state(store: JournalingStore, id: str, expected: str) -> None:
     (listed,) = [one for one in await store.journal.list(tenant="t", limit=100) if one.id == id]
     waits = id in await store.journal.list_interrupted(record.conversation, tenant="t")
     came = (record.state, listed.state, waits)
-    require(
-        came == (expected, expected, expected == "interrupted"),
-        f"the turn is {expected}: read, list, waiting say {came}",
-    )
+    expect(came, (expected, expected, expected == "interrupted"), "read, list and waiting")
 
 
 def _circle() -> dict[str, Any]:

@@ -155,11 +155,8 @@ class ProviderKit(Conformance):
             return None if reply is None else self.answer(reply)
 
         service = Service(by or answers, other)
-        provider = self.make_provider(service)
-        try:
+        async with contextlib.aclosing(self.make_provider(service)) as provider:
             yield provider, service
-        finally:
-            await provider.aclose()
 
     async def chat(
         self,
@@ -182,8 +179,7 @@ class ProviderKit(Conformance):
         events = [event async for event in stream]
         ends = [event for event in events if type(event) is AnswerEnd]
         require(
-            len(ends) == 1 and events[-1] is ends[0],
-            f"a stream's last event, and no other, is a AnswerEnd; got {show(events[-3:])}",
+            len(ends) == 1 and events[-1] is ends[0], f"the last event alone is an AnswerEnd; got {show(events[-3:])}"
         )
         return events
 
