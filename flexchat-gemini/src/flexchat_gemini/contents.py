@@ -165,12 +165,12 @@ def _assistant(message: AssistantMessage, ids: Ids, signatures: bool) -> list[di
             parts.append(call)
             ids.note(part, _Called(part.id, calls, part.name, _wire_id(part, ids)))
             calls += 1
-        elif (wire := _said_part(part, ids)) is not None:
+        elif (wire := _encode_part(part, ids)) is not None:
             parts.append(wire)
     return parts
 
 
-def _said_part(
+def _encode_part(
     part: TextPart | ReasoningPart | RefusalPart | MediaPart | OpaquePart, ids: Ids
 ) -> dict[str, Any] | None:
     """Return a part of the model's; None for one that does not go to this server."""

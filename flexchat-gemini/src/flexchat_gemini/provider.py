@@ -159,9 +159,7 @@ class GeminiProvider:
             return embeddings
 
         embeddings = await BATCHES.embed(texts, batch, unreadable, dimensions=dimensions, timeout_s=timeout_s)
-        vectors = (
-            embeddings.vectors if dimensions is None else tuple(normalised(vector) for vector in embeddings.vectors)
-        )
+        vectors = embeddings.vectors if dimensions is None else tuple(map(normalised, embeddings.vectors))
         return attrs.evolve(embeddings, vectors=vectors, model=model)
 
     async def list_models(self) -> Sequence[ModelInfo]:

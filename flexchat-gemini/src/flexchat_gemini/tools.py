@@ -13,7 +13,7 @@ from .dialects import JSON_SCHEMA, PARAMETERS
 
 _JSON_SCHEMA_FIELD = "parametersJsonSchema"
 # Keywords that a schema without parameters may have.
-_SAYS_NOTHING = {"type", "properties", "required", "additionalProperties", "title", "description", "$schema"}
+_NEUTRAL_KEYWORDS = {"type", "properties", "required", "additionalProperties", "title", "description", "$schema"}
 
 
 def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ def _wrapper(tool: ToolDefinition, field: str, dialect: SchemaDialect) -> dict[s
 
 def _has_parameters(parameters: Mapping[str, Any]) -> bool:
     """Return whether a tool has parameters: for others no field is sent, as some models refuse an empty object."""
-    says = set(parameters) - _SAYS_NOTHING
+    says = set(parameters) - _NEUTRAL_KEYWORDS
     return bool(says or parameters.get("properties") or isinstance(parameters.get("additionalProperties"), dict))
 
 

@@ -151,10 +151,10 @@ class MessagesAnswer:
                 begun.citations += (
                     [c for c in citations if isinstance(c, Mapping)] if isinstance(citations, list) else []
                 )
-                yield from self._say(begun, text_in(block, "text", where, needed=True))
+                yield from self._add_text(begun, text_in(block, "text", where, needed=True))
                 rest.pop("text", None)
             case "thinking":
-                yield from self._think(begun, rest.pop("thinking", ""))
+                yield from self._add_thinking(begun, rest.pop("thinking", ""))
             case "tool_use":
                 name = text_in(block, "name", where, needed=True)
                 if "name" not in block:
@@ -175,9 +175,9 @@ class MessagesAnswer:
         kind = known_text(delta.get("type")) or next((_DELTAS[key] for key in delta if key in _DELTAS), "")
         match kind:
             case "text_delta" if block.kind == "text":
-                return self._say(block, text_in(delta, "text", "delta", needed=True))
+                return self._add_text(block, text_in(delta, "text", "delta", needed=True))
             case "thinking_delta" if block.kind == "thinking":
-                return self._think(block, delta.get("thinking"))
+                return self._add_thinking(block, delta.get("thinking"))
             case "signature_delta" if block.kind == "thinking":
                 block.rest["signature"] = known_text(delta.get("signature")) or block.rest.get("signature", "")
             case "citations_delta" if block.kind == "text":
@@ -217,11 +217,10 @@ class MessagesAnswer:
         elif block.at >= 0:
             self._parts.replace(block.at, block.part(self._parts))
         elif block.kind == "thinking" and block.rest.get("signature"):
-            self._last_at = self._parts.add(
-                block.part(self._parts)
-            )  # thinking that is not shown goes back nevertheless
+            # Thinking that is not shown goes back nevertheless.
+            self._last_at = self._parts.add(block.part(self._parts))
 
-    def _say(self, block: Block, text: str) -> tuple[ChatEvent, ...]:
+    def _add_text(self, block: Block, text: str) -> tuple[ChatEvent, ...]:
         if not text:
             return ()
         self._place(block)
@@ -231,9 +230,9 @@ class MessagesAnswer:
         self._has_text = True
         return (TextDelta(block.at, text),)
 
-    def _think(self, block: Block, text: object) -> tuple[ChatEvent, ...]:
+    def _add_thinking(self, block: Block, text: object) -> tuple[ChatEvent, ...]:
         if isinstance(text, str):
-            return self._say(block, text)
+            return self._add_text(block, text)
         if text is not None:
             self._parts.warn("a thought of the answer cannot be read, and is left out")
         return ()
@@ -336,9 +335,8 @@ def why_it_ended(raw: str | None, details: object, *, has_text: bool, has_calls:
     if finish == "refusal":
         table = details if isinstance(details, dict) else {}
         reasons = [text for key in ("category", "explanation") if isinstance(text := table.get(key), str) and text]
-        return (
-            f"the service refused to let the model answer ({': '.join(reasons)[:_MAX_TEXT_CHARS] or 'no reason given'})"
-        )
+        why = ": ".join(reasons)[:_MAX_TEXT_CHARS] or "no reason given"
+        return f"the service refused to let the model answer ({why})"
     if raw == "model_context_window_exceeded":
         return "the conversation and the answer together are longer than the model can read: the answer is cut off"
     if finish == "length" and is_empty:

@@ -169,10 +169,10 @@ class AnthropicProvider:
     async def _max_tokens(self, model: str, options: ChatOptions, time_left: TimeLeft) -> int:
         """Return the longest answer to ask for."""
         configured = self._writer.known_max_tokens(model, options)
-        limit = await self._told_limit(model, time_left) if configured is None else configured
+        limit = await self._query_limit(model, time_left) if configured is None else configured
         return self._writer.with_room(limit, model, options)
 
-    async def _told_limit(self, model: str, time_left: TimeLeft) -> int:
+    async def _query_limit(self, model: str, time_left: TimeLeft) -> int:
         """Query the service, once, for the maximum output of a model that is not in the table."""
         if model not in self._limits:
             path = f"{self._base}/models/{quote(model, safe='')}"

@@ -292,7 +292,7 @@ class _Dialogue:
         self._client, self._turn, self._messages = client, turn, messages
         self._offered = tuple(tool.name for tool in tools)
         self._tools = [attrs.evolve(tool, name=turn.tools.wire_name(tool.name)) for tool in tools]
-        self._said: AIMessage = AIMessage(content="")
+        self._last_answer: AIMessage = AIMessage(content="")
         self._paused = ""  # texts of the model before it paused and continued
         turn.records = []
 
@@ -330,7 +330,7 @@ class _Dialogue:
             raise failure from None
         await self._report(started, result=result)
         turn.clock.activity = "the tool loop"
-        self._said = answer
+        self._last_answer = answer
         self._messages.append(answer)
         turn.result = result
         return result
@@ -375,7 +375,7 @@ class _Dialogue:
             result_message(call, record.result, max_chars=limit) if record.tool in self._offered else unknown_tool(call)
             for call, record in zip(result.tool_calls, records, strict=True)
         ]
-        for message in pair_results(all_calls(self._said), answers):
+        for message in pair_results(all_calls(self._last_answer), answers):
             self._messages.append(message)
             self._turn.sink.pass_on(message)
 
@@ -383,7 +383,7 @@ class _Dialogue:
         result = self._turn.result
         assert result is not None
         why = "" if next_step(result) is NextStep.FINISH else no_answer_reason(result.finish_reason)
-        self._messages += pair_results(all_calls(self._said), (), why=why)
+        self._messages += pair_results(all_calls(self._last_answer), (), why=why)
         return self._answered(self._paused + (result.content or result.message.refusal or ""), why)
 
     def _answered(self, content: str, warning: str, *, max_iterations_reached: bool = False) -> ClientAnswer:

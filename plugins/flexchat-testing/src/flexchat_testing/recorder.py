@@ -35,8 +35,8 @@ class RecordedEvents:
     def _implement(self, name: str, spec: Callable[..., Any]) -> Callable[..., None]:
         signature = inspect.signature(spec)
 
-        def record(*values: Any, **named: Any) -> None:
-            self.events.append(RecordedEvent(name, signature.bind(*values, **named).arguments))
+        def record(*values: Any, **keywords: Any) -> None:
+            self.events.append(RecordedEvent(name, signature.bind(*values, **keywords).arguments))
 
         record.__wrapped__ = spec  # type: ignore[attr-defined]  # pluggy passes the arguments that this one has
         return hookimpl(record)

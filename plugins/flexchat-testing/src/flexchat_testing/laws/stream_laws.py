@@ -68,11 +68,11 @@ class StreamLaws(ProviderKit):
             for pieces in cuts:
                 answer = self._pieces(pieces)
                 async with self.serving(answer) as (provider, _):
-                    found = _comparable(await self.chat(provider, stream=True))
-                expected = expected or found
+                    result = _comparable(await self.chat(provider, stream=True))
+                expected = expected or result
                 require(
-                    found == expected,
-                    f"cut into pieces of {[len(piece) for piece in pieces][:5]} … bytes the answer is {show(found)} "
+                    result == expected,
+                    f"cut into pieces of {[len(piece) for piece in pieces][:5]} … bytes the answer is {show(result)} "
                     f"instead of {show(expected)}",
                 )
 
