@@ -8,7 +8,8 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import hookimpl, hookspecs
-from flexchat.plugin.host import registration_hooks
+
+_OF_REGISTRATION = ("flexchat_register_", "flexchat_add_")
 
 
 @attrs.frozen
@@ -29,7 +30,7 @@ class RecordedEvents:
     def __init__(self) -> None:
         self.events: list[RecordedEvent] = []
         for name, spec in vars(hookspecs).items():
-            if name.startswith("flexchat_") and name not in registration_hooks():
+            if name.startswith("flexchat_") and not name.startswith(_OF_REGISTRATION):
                 setattr(self, name, self._implement(name.removeprefix("flexchat_"), spec))
 
     def _implement(self, name: str, spec: Callable[..., Any]) -> Callable[..., None]:
