@@ -9,9 +9,11 @@ import os
 import signal
 import sys
 import time
+import types
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
+import pluggy
 import pytest
 from hypothesis import settings
 
@@ -78,6 +80,22 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     return folder
 
 
+def parsed_once(parse: Callable[..., object]) -> Callable[..., object]:
+    """Look at each function of a module once for what it is to pluggy, however many hosts load its plugin."""
+    known: dict[tuple[str, int], tuple[object, object]] = {}
+
+    def parse_opts(manager: pluggy.PluginManager, holder: object, name: str) -> object:
+        value = vars(holder).get(name) if isinstance(holder, types.ModuleType) else None
+        if value is None:
+            return parse(manager, holder, name)
+        key = manager.project_name, id(value)
+        if key not in known:
+            known[key] = value, parse(manager, holder, name)  # the value is kept, or another one would get its id
+        return known[key][1]
+
+    return parse_opts
+
+
 @pytest.fixture(scope="session", autouse=True)
 def installed_packages() -> Iterator[None]:
     """What is installed is read once: thousands of tests open a command line or a FlexChat.
@@ -115,6 +133,8 @@ def installed_packages() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(importlib.metadata, "entry_points", entry_points)
+        for parse in ("parse_hookimpl_opts", "parse_hookspec_opts"):
+            patch.setattr(pluggy.PluginManager, parse, parsed_once(getattr(pluggy.PluginManager, parse)))
         yield
 
 
