@@ -137,3 +137,17 @@ async def test_time_can_stand_still():
     with pytest.raises(TurnTimeoutError):
         async with clock.alarm():
             await asyncio.Event().wait()
+
+
+@pytest.mark.usefixtures("virtual_time")
+async def test_the_alarm_rings_after_the_clock_stood_still():
+    clock = Clock(30)
+
+    async def work():
+        with clock.pause():
+            await asyncio.sleep(0.06)
+        await asyncio.Event().wait()
+
+    with pytest.raises(TurnTimeoutError):
+        async with asyncio.timeout(60), clock.alarm():
+            await work()

@@ -11,7 +11,7 @@ import weakref
 import attrs
 import pytest
 from engines import engine
-from flexchat import FlexChat, SyncFlexChat, TextDelta, TurnFinished, tool
+from flexchat import FlexChat, PhaseFinished, PhaseStarted, SyncFlexChat, TextDelta, TurnFinished, tool
 from flexchat.domain import ChatRequest
 from flexchat.errors import (
     ChatRequestError,
@@ -468,6 +468,15 @@ def test_an_interrupted_turn_of_plain_functions_is_cancelled():
 
     assert begun == [1]
     assert told == ["cancelled"]
+
+
+async def test_a_phase_with_something_to_do_is_announced_before_it_ends():
+    events = [event async for event in chat_of(says("ok")).stream("x")]
+    started = [event.phase for event in events if isinstance(event, PhaseStarted)]
+    (finished,) = [event for event in events if isinstance(event, PhaseFinished) and event.record.phase == started[-1]]
+
+    assert started[-1] == "response generation"
+    assert [type(event) for event in events].index(PhaseStarted) < events.index(finished)
 
 
 async def test_the_last_event_of_a_stream_is_its_finished_turn():
