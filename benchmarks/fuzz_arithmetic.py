@@ -22,8 +22,8 @@ from pathlib import Path
 
 import attrs
 from flexchat_builtin.arithmetic import evaluate
-from flexchat_builtin.errors import MathError
 from flexchat_builtin.functions import CONSTANTS, FUNCTIONS
+from flexchat_builtin.parameters import MathError
 
 SLOWEST_ALLOWED_MS = 250.0
 GROWTH_ALLOWED_MB = 30.0

@@ -31,9 +31,8 @@ from flexchat.plugin.host import PluginHost
 from flexchat.store import DocumentStoreContext, Reranker
 from flexchat.stores.embedder import StoreEmbedder
 from flexchat_minilm.config import MODEL, MiniLMConfig
-from flexchat_minilm.model import model_file
+from flexchat_minilm.model import load_tokenizer, model_file
 from flexchat_minilm.plugin import create
-from flexchat_minilm.tokenizer import load_tokenizer
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
 from flexchat_rag.store.database import read_as

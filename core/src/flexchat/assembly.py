@@ -91,8 +91,13 @@ def assemble(
     providers: Mapping[str, ChatProvider],
     hooks: Iterable[object] = (),
     open_sources: Mapping[str, OpenSource] | None = None,
+    *,
+    review: bool = True,
 ) -> Parts:
     """Build the parts a configuration describes; see FlexChat.from_config.
+
+    Args:
+        review: Whether to let plugins review the parts.
 
     Raises:
         ConfigError: All problems of the configuration.
@@ -146,7 +151,8 @@ def assemble(
     reading.finish()
     _note_retries(reading, config, manager)
     _log_rules_with_all_tools(config, manager)
-    run_reviews(reading, host, Reviewed(config=config, tools=manager, llms=llms, plugins=host))
+    if review:
+        run_reviews(reading, host, Reviewed(config=config, tools=manager, llms=llms, plugins=host))
     manager.start_sources(functools.partial(create_fetcher, host, config, mask))
     return Parts(
         config=config,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from flexchat_builtin.arithmetic import evaluate
-from flexchat_builtin.errors import MathError
 from flexchat_builtin.functions import CONSTANTS, FUNCTIONS
+from flexchat_builtin.parameters import MathError
 
 VALUES = [
     # numbers

@@ -6,7 +6,7 @@ from pathlib import Path
 import flexchat_builtin
 import pytest
 from flexchat_builtin.arithmetic import evaluate
-from flexchat_builtin.errors import MathError
+from flexchat_builtin.parameters import MathError
 
 ATTACKS = [
     "(1).__class__",

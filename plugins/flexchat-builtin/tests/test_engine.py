@@ -9,8 +9,8 @@ import numpy
 import pytest
 from flexchat_builtin import engine
 from flexchat_builtin.arithmetic import evaluate
-from flexchat_builtin.errors import MathError
 from flexchat_builtin.functions import FUNCTIONS
+from flexchat_builtin.parameters import MathError
 
 
 def test_numexpr_is_called_with_constant_templates_and_floats_only(monkeypatch):

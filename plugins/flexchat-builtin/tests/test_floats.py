@@ -5,8 +5,8 @@ import math
 import pytest
 from flexchat_builtin.arithmetic import evaluate
 from flexchat_builtin.engine import TEMPLATES, compute_list
-from flexchat_builtin.errors import MathError
-from flexchat_builtin.floats import compute
+from flexchat_builtin.functions import compute
+from flexchat_builtin.parameters import MathError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

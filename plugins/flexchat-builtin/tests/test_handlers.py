@@ -8,8 +8,8 @@ import uuid
 import pytest
 from flexchat.plugin import Implementation, ToolContext, ToolDefinition
 from flexchat_builtin import engine
-from flexchat_builtin.errors import MathError, ParameterError
 from flexchat_builtin.handlers import echo, generate_uuid, get_current_datetime, math_eval
+from flexchat_builtin.parameters import MathError, ParameterError
 
 CONTEXT = ToolContext(
     tool=ToolDefinition(

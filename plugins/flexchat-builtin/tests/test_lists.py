@@ -5,7 +5,7 @@ import time
 
 import pytest
 from flexchat_builtin.arithmetic import evaluate
-from flexchat_builtin.errors import MathError
+from flexchat_builtin.parameters import MathError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -13,7 +13,7 @@ from flexchat.domain import ToolResult
 from flexchat.plugin import EarlierResult, ToolError, hookimpl
 from flexchat.tools.results import as_json, for_the_model, whole_text
 from flexchat.turn.recording import conversation_turn
-from flexchat_builtin.errors import ParameterError
+from flexchat_builtin.parameters import ParameterError
 from flexchat_builtin.reading import MAX_MATCHES, read_result
 from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says

@@ -5,9 +5,9 @@ import time
 import anyio
 import pytest
 from flexchat.plugin import Implementation, ToolContext, ToolDefinition
-from flexchat_builtin import texts
-from flexchat_builtin.errors import ParameterError
-from flexchat_builtin.texts import text_case, text_length, text_replace, text_search, text_split
+from flexchat_builtin import handlers as texts
+from flexchat_builtin.handlers import text_case, text_length, text_replace, text_search, text_split
+from flexchat_builtin.parameters import ParameterError
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,7 +3,7 @@
 import pytest
 from chroma_wrapper import passes
 from flexchat.store import holds, read_filter
-from flexchat_chromadb.filters import chroma_filter
+from flexchat_chromadb.documents import chroma_filter
 from hypothesis import given
 from hypothesis import strategies as st
 

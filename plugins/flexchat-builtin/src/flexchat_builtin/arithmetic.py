@@ -1,6 +1,6 @@
 """The calculator: evaluates expressions in the language of mathjs.
 
-No part of an expression reaches an interpreter: tokens.py and grammar.py parse it, functions.py computes one operation
+No part of an expression reaches an interpreter: grammar.py parses it, functions.py computes one operation
 at a time on 64-bit floats, and lists.py those on lists. An expression therefore cannot run code, overflow silently or
 take long (at most 200 operations, on lists of at most 10,000 numbers in all).
 """
@@ -11,10 +11,10 @@ import math
 from collections.abc import Sequence
 
 from . import lists
-from .errors import MathError
 from .functions import FUNCTIONS, MAX_EXACT, OPERATORS, format_number, holds
 from .grammar import List, Node, Number, parse
 from .lists import Numbers
+from .parameters import MathError
 
 
 def evaluate(expression: str) -> float | int | bool | list[float | int]:

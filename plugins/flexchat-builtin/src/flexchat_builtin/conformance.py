@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from flexchat.plugin import Implementation, ToolDefinition, ToolHandler
 from flexchat_testing import HandlerConformance, ImplementationConformance
 
-from . import handlers, texts
+from . import handlers
 from .implementation import KIND
 from .plugin import flexchat_register_implementation_types
 from .ready_tools import ready_tools
@@ -68,7 +68,7 @@ class GenerateUuid(_Handler):
 class TextLength(_RefusingHandler):
     """text_length."""
 
-    handler = _handler(texts.text_length)
+    handler = _handler(handlers.text_length)
     tool = _TOOLS["text_length"]
     good = ({"text": "two words"},)
     bad = ({}, {"text": 5}, {"text": "x" * 100_001})
@@ -77,7 +77,7 @@ class TextLength(_RefusingHandler):
 class TextCase(_RefusingHandler):
     """text_case."""
 
-    handler = _handler(texts.text_case)
+    handler = _handler(handlers.text_case)
     tool = _TOOLS["text_case"]
     good = ({"text": "don't", "case": "title"},)
     bad = ({"text": "x", "case": "upside down"}, {"text": "x"})
@@ -86,7 +86,7 @@ class TextCase(_RefusingHandler):
 class TextReplace(_RefusingHandler):
     """text_replace."""
 
-    handler = _handler(texts.text_replace)
+    handler = _handler(handlers.text_replace)
     tool = _TOOLS["text_replace"]
     good = ({"text": "a b a", "find": "a", "replace": "c"},)
     bad = ({"text": "a", "find": "", "replace": "c"}, {"text": "a" * 1000, "find": "a", "replace": "b" * 1000})
@@ -95,7 +95,7 @@ class TextReplace(_RefusingHandler):
 class TextSplit(_RefusingHandler):
     """text_split."""
 
-    handler = _handler(texts.text_split)
+    handler = _handler(handlers.text_split)
     tool = _TOOLS["text_split"]
     good = ({"text": "a,b", "separator": ","}, {"text": "a b"})
     bad = ({}, {"text": "a", "separator": 5})
@@ -104,7 +104,7 @@ class TextSplit(_RefusingHandler):
 class TextSearch(_RefusingHandler):
     """text_search, which runs in a thread."""
 
-    handler = _handler(texts.text_search)
+    handler = _handler(handlers.text_search)
     tool = _TOOLS["text_search"]
     good = ({"text": "a1 b22", "pattern": r"[a-z](\d+)"},)
     bad = ({"text": "a", "pattern": "("}, {"text": "a", "pattern": r"(a)\1"})

@@ -57,7 +57,7 @@ def compute_list(name: str, *operands: float | Sequence[float]) -> list[float]:
     """Evaluate a template on one or two operands, at least one of them a list.
 
     Lists have the same length; a number stands for a list of equal numbers. IEEE double arithmetic, element by element
-    and as in floats.py, never an error. A sum or product is a list of one.
+    and as in functions.py, never an error. A sum or product is a list of one.
     """
     evaluate = load()
     import numpy

@@ -1,4 +1,4 @@
-"""Parses an expression in the language of mathjs into a tree of three node types.
+"""Splits an expression in the language of mathjs into tokens, and parses it into a tree of three node types.
 
 The node types are an allowlist: there is none for an attribute, an index, a string, an assignment or a user-defined
 function, and a call names an entry of functions.FUNCTIONS. Nodes are named tuples, because creating attrs classes would
@@ -10,13 +10,163 @@ take longer than a first calculation. Precedence, from loose to tight:
 
 from __future__ import annotations
 
-from typing import NamedTuple, NoReturn
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple, NoReturn
 
-from .errors import MathError
 from .functions import CONSTANTS, FUNCTIONS, MANY
 from .lists import MAX_NUMBERS
-from .tokens import Token, tokens_of
-from .unsupported import REASONS, unknown
+from .parameters import MathError
+
+MAX_CHARACTERS = 1_000
+"""Maximum length of an expression, without its lists."""
+
+MAX_WITH_LISTS = 10_000
+
+_ILLEGAL = re.compile(r"[^0-9A-Za-z_+\-*/%^()\[\].,<>=!?: \t]")
+_LIST = re.compile(r"\[[^\[\]]*\]")
+_RADIX = re.compile(r"(?<![0-9A-Za-z_.])0[xXbBoO][0-9A-Za-z]")
+_TOKEN = re.compile(
+    r"(?P<space>[ \t]*)(?:"
+    r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+    r"|(?P<operator>\*\*|//|<<|>>|[=!<>]=|\.[*/^]|[-+*/%^()\[\],<>=!?:.])"
+    r"|(?P<end>$))"
+)
+
+_INSTEAD = {
+    **dict.fromkeys("×·", "write * for multiplication"),
+    "÷": "write / for division",
+    **dict.fromkeys("−–", "write the plain minus sign -"),
+    "π": "write pi",
+    "√": "write sqrt(…)",
+    "²": "write ^2",
+    "³": "write ^3",
+    "°": "angles are in radians; 45 degrees is 45 * pi / 180",
+    "≤": "write <=",
+    "≥": "write >=",
+    "≠": "write !=",
+    **dict.fromkeys("{}", "objects and sets are not supported"),
+    **dict.fromkeys("'\"", "text is not supported, only numbers"),
+    **dict.fromkeys(";\n\r", "only one expression is calculated at a time"),
+    "|": "bitwise operators are not supported; write or, or abs(…) for an absolute value",
+    "&": "bitwise operators are not supported; write and",
+    "~": "bitwise operators are not supported; write not",
+    **dict.fromkeys("$€£", "write amounts of money without the currency sign"),
+}
+
+
+class Token(NamedTuple):
+    """One token of an expression.
+
+    Attributes:
+        place: Position of its first character, from 1, for error texts.
+        spaced: True if whitespace precedes it: the only difference between 5 % -3 and 5% - 3.
+    """
+
+    kind: Literal["number", "name", "operator", "end"]
+    text: str
+    place: int
+    spaced: bool
+
+
+def tokens_of(expression: str) -> tuple[Token, ...]:
+    """Tokenize an expression. The last token is of kind "end".
+
+    Raises:
+        MathError: The expression is too long, or contains an invalid character.
+    """
+    if len(expression) > MAX_WITH_LISTS:
+        raise MathError(f"the expression has {len(expression)} characters, {MAX_WITH_LISTS} are allowed with its lists")
+    if len(expression) > MAX_CHARACTERS and (size := len(_LIST.sub("", expression))) > MAX_CHARACTERS:
+        raise MathError(f"the expression has {size} characters, {MAX_CHARACTERS} are allowed")
+    expression = expression.strip()
+    if match := _ILLEGAL.search(expression):
+        character = match[0]
+        if character == ";" and "[" in expression:
+            raise MathError("matrices are not supported, only lists of numbers: write [1, 2, 3]")
+        raise MathError(
+            f"{ascii_name(character)} at character {match.start() + 1} is not understood"
+            + (f": {_INSTEAD[character]}" if character in _INSTEAD else "")
+        )
+    if match := _RADIX.search(expression):
+        raise MathError(f"hexadecimal, octal and binary numbers are not supported ({match[0]}…)")
+    return tuple(_cut(expression))
+
+
+def _cut(expression: str) -> Iterator[Token]:
+    position, kind = 0, ""
+    while kind != "end":
+        match = _TOKEN.match(expression, position)
+        assert match is not None  # Every valid character is an operator or begins another token.
+        kind = match.lastgroup or ""
+        start = match.start(kind)
+        yield Token(kind=kind, text=match[kind], place=start + 1, spaced=start > position)  # type: ignore[arg-type]
+        position = match.end()
+
+
+def ascii_name(character: str) -> str:
+    """Format a character for an error text: quoted, or as its code point if it is not printable."""
+    return f"'{character}'" if character.isprintable() else f"U+{ord(character):04X}"
+
+
+def _names(reason: str, names: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), reason)
+
+
+_UNITS = "units are not supported: convert with a factor"
+_RADIANS = "units are not supported: angles are in radians, 45 degrees is 45 * pi / 180"
+_MATRICES = "matrices are not supported, only lists of numbers"
+_PROGRAMS = "only arithmetic is supported, not programs"
+
+REASONS: Mapping[str, str] = {
+    **_names(
+        _UNITS,
+        "to in mm cm dm m km inch inches ft foot feet yard yards yd mile miles mi mg g kg ton tons tonne lb lbs lbm oz "
+        "ounce ounces pound pounds ms s sec second seconds minute minutes h hr hour hours day days week weeks month "
+        "months year years ml l liter liters litre gallon gallons cup cups kB MB GB bit bits byte bytes celsius degC "
+        "degF fahrenheit kelvin K J kJ W kW kWh V A N Pa bar psi Hz kmh mph USD EUR GBP dollar dollars euro euros cm2 "
+        "m2 m3 meter meters metre metres centimeter centimeters kilometer kilometers gram grams kilogram kilograms",
+    ),
+    **_names(_RADIANS, "deg degree degrees rad radian radians grad"),
+    **_names(
+        _MATRICES,
+        "matrix det inv transpose cross zeros ones identity range size eigs concat map filter sort subset reshape "
+        "trace norm kron diag cumsum linspace column row index sparse array list len",
+    ),
+    **_names("complex numbers are not supported", "i j complex re im conj arg"),
+    **_names("fractions are not supported: write a / b", "fraction"),
+    **_names("big numbers are not supported: numbers have about 16 digits", "bignumber bigint BigNumber Decimal"),
+    **_names(
+        "algebra is not supported, only numbers",
+        "simplify derivative rationalize resolve lsolve solve integrate integral diff limit polynomialRoot lusolve",
+    ),
+    **_names("random numbers are not supported", "random randomInt pickRandom"),
+    **_names(
+        _PROGRAMS,
+        "import createUnit config parse parser compile evaluate eval exec typed help print format lambda def for while "
+        "return if else open os sys getattr chain",
+    ),
+    **_names("write log(x), the natural logarithm", "ln"),
+    **_names("write mean(…)", "avg average"),
+    **_names("write ^ for the power", "power"),
+    **_names("write abs(…)", "fabs"),
+    **_names("write fix(…)", "trunc int"),
+    **_names("write pi, sqrt(…) and so on without a prefix", "math Math np numpy"),
+}
+
+
+def unknown(name: str, names: Iterable[str]) -> MathError:
+    """Build the error for a name that is neither a function nor a constant."""
+    text = name if len(name) <= 40 else name[:39] + "…"
+    if name in REASONS:
+        return MathError(f"'{text}' is not available: {REASONS[name]}")
+    folded = {k.casefold(): k for k in names}
+    close = difflib.get_close_matches(text.casefold(), folded, n=1)
+    hint = f"did you mean '{folded[close[0]]}'?" if close else "variables are not supported; put in the number"
+    return MathError(f"unknown name '{text}'", hint=hint)
+
 
 MAX_DEPTH = 50
 MAX_OPERATIONS = 200

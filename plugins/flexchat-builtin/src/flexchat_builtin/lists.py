@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .engine import TEMPLATES, compute_list
-from .errors import MathError
-from .floats import compute
-from .functions import FUNCTIONS, MANY, OPERATORS
+from .functions import FUNCTIONS, MANY, OPERATORS, compute
+from .parameters import MathError
 
 Numbers = tuple[float, ...]
 

@@ -1,11 +1,28 @@
-"""Validation of handler parameters, for tools whose schema is laxer than that of the ready-made ones."""
+"""Validation of handler parameters, and errors whose texts are written for a model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from .errors import ParameterError
+from flexchat.plugin import ToolError
+
+
+class MathError(ToolError, ValueError):
+    """An expression that is invalid or has no result (requirement TC-64).
+
+    Attributes:
+        reason: The reason, without the specified prefix.
+    """
+
+    def __init__(self, reason: str, *, hint: str | None = None) -> None:
+        self.reason = reason
+        super().__init__(f"Math evaluation failed: {reason}", hint=hint)
+
+
+class ParameterError(ValueError):
+    """A handler's parameters are invalid."""
+
 
 MAX_TEXT = 100_000
 """Maximum length of a text parameter or result."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from flexchat.plugin import ImplementationType, ToolDefinition, ToolHandler, hookimpl
 
-from . import handlers, reading, texts
+from . import handlers, reading
 from .implementation import KIND, BuiltinSettings, check, run
 from .ready_tools import ready_tools
 
@@ -15,11 +15,11 @@ _HANDLERS = (
     handlers.echo,
     handlers.get_current_datetime,
     handlers.generate_uuid,
-    texts.text_length,
-    texts.text_case,
-    texts.text_replace,
-    texts.text_split,
-    texts.text_search,
+    handlers.text_length,
+    handlers.text_case,
+    handlers.text_replace,
+    handlers.text_split,
+    handlers.text_search,
     reading.read_result,
 )
 

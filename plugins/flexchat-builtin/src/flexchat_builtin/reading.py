@@ -9,8 +9,7 @@ from typing import Any
 
 from flexchat.plugin import EarlierResult, ToolContext, ToolError
 
-from .errors import ParameterError
-from .parameters import text, whole_number
+from .parameters import ParameterError, text, whole_number
 
 MAX_FIND = 200
 """Maximum length of the text to find."""

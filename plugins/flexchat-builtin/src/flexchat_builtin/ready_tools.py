@@ -7,10 +7,10 @@ from typing import Any
 
 from flexchat.plugin import Implementation, ToolDefinition
 
+from .handlers import CASES, MAX_PATTERN
 from .implementation import KIND
 from .parameters import MAX_TEXT
 from .reading import MAX_FIND
-from .texts import CASES, MAX_PATTERN
 
 
 def ready_tools() -> Iterator[ToolDefinition]:

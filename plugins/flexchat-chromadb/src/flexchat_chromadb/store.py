@@ -37,6 +37,7 @@ from .documents import (
     ID_FIELD,
     Stored,
     checked_name,
+    chroma_filter,
     collection_metadata,
     prepared,
     read_collection,
@@ -44,7 +45,6 @@ from .documents import (
     read_stored,
     wire_document,
 )
-from .filters import chroma_filter
 
 T = TypeVar("T")
 Hits = list[tuple[float, Document]]

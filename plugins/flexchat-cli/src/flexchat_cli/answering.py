@@ -1,4 +1,4 @@
-"""--schema: the form of an answer, as a JSON Schema, a file of one, or in a few words: name, age int."""
+"""The options of ask, chat and batch for model, prompt and tools: -m, -s, -T, -o, --functions, --schema and -t."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The prompts of a batch: one JSON value per line, a text or an object with the keywords of ``respond``."""
+"""flexchat batch: many prompts, their answers in the same order; an interrupted batch continues where it stopped."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def check_config(
     host = plugins or plugins_for(reading)
     problems: tuple[Problem, ...] = ()
     try:
-        parts = assemble(reading, host, [], {})
+        parts = assemble(reading, host, [], {}, review=False)
     except ConfigError as error:
         problems = error.problems
     else:
@@ -41,7 +41,7 @@ def check_config(
             reading.note(path, text)
         if parts.config.tools.sources:  # a start does not read the accepted tools; once they are loaded, they count
             parts.tools.get_registry().names()
-            run_reviews(reading, host, Reviewed(config=parts.config, tools=parts.tools, llms=parts.llms, plugins=host))
+        run_reviews(reading, host, Reviewed(config=parts.config, tools=parts.tools, llms=parts.llms, plugins=host))
     run_checks(reading, as_configured(host, reading), at_start=False)
     return [*dict.fromkeys([*problems, *reading.problems])], [*dict.fromkeys(reading.notes)]
 

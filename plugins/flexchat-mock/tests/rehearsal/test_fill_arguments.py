@@ -1,7 +1,7 @@
 """Arguments for a tool, from a text."""
 
 import pytest
-from flexchat_mock.rehearsal.fill_arguments import fill_arguments
+from flexchat_mock.rehearsal.plan import fill_arguments
 from flexchat_mock.rehearsal.values import values_of
 
 TEXT, INTEGER, NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}

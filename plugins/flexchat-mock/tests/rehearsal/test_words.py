@@ -1,7 +1,7 @@
 """Words, and which of them count as the same."""
 
 import pytest
-from flexchat_mock.rehearsal.words import content_stems, name_words, stem, words_of
+from flexchat_mock.rehearsal.values import content_stems, name_words, stem, words_of
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,18 @@ from flexchat_postgresql import Connections
 from psycopg import sql
 
 from .adding import Adder, index_name
-from .collections import Tables, all_collections, known_collection, lock_collection, metadata_fields, open_tables
+from .collections import (
+    DOCUMENTS,
+    Tables,
+    all_collections,
+    known_collection,
+    lock_collection,
+    metadata_fields,
+    open_tables,
+)
 from .config import PgvectorConfig
-from .filters import condition_sql
-from .rows import document_of, metadata_text, read_as, rows_of, stored_name
+from .rows import condition_sql, document_of, metadata_text, read_as, rows_of, stored_name
 from .searching import DEPTH, Ranking, SearchQuery, by_vector, by_words, hits_of, question_vector
-from .tables import DOCUMENTS
 
 _LOG = logging.getLogger(__name__)
 _Hits = list[tuple[Document, float]]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from .words import content_stems
+from .values import content_stems
 
 # The form FlexChat gives {{rag_context}}: "### TITLE (from COLLECTION)", "Source: FILE", a blank line, the text.
 _PASSAGE = re.compile(

@@ -1,4 +1,9 @@
-"""Removal of Base64 data from texts: pictures in Markdown, attachments in raw e-mail, keys."""
+"""Chunking: splits texts into passages at the end of a paragraph, else of a sentence, a line or a word.
+
+A passage's title is the path of its headings, "Guide › Install › Linux", which its text does not repeat. Stores search
+and embed title and text together.
+Runs of Base64 are taken out of texts before.
+"""
 
 from __future__ import annotations
 

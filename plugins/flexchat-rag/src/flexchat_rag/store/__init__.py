@@ -1,11 +1,7 @@
 """The document store in one SQLite file.
 
-tables.py    the schema
-rows.py      validation and conversion of documents
-filling.py   adding, replacing, deleting; sources and collections
-reading.py   listing and fetching
+database.py  the schema, documents as rows, and what is read and written within one transaction
 filters.py   metadata filters as SQL
-words.py     word search (FTS5, BM25)
+search.py    word search (FTS5, BM25), and combination of rankings into hits
 vectors.py   vector search (NumPy, exact)
-search.py    combination of rankings into hits
 """
