@@ -69,15 +69,9 @@ class _Calculation:
             first = holds(self._number(first_operand, f"{node.name} takes"))
             decided = first == (node.name == "or")  # Short-circuit evaluation, as in mathjs.
             return first if decided else holds(self._number(right, f"{node.name} takes"))
-        arguments: list[float | Numbers] = []
-        numbers: list[float] = []
-        for argument in node.arguments:
-            value = self._evaluate(argument)
-            if isinstance(value, tuple):
-                arguments.append(value)
-            else:
-                arguments.append(float(value))
-                numbers.append(float(value))
+        values = [self._evaluate(argument) for argument in node.arguments]
+        arguments = [value if isinstance(value, tuple) else float(value) for value in values]
+        numbers = [argument for argument in arguments if isinstance(argument, float)]
         if len(numbers) < len(arguments) or node.name == "dot":
             return self._apply_to_lists(node.name, arguments)
         return self._apply(node.name.removeprefix("."), numbers)

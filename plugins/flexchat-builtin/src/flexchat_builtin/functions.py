@@ -9,6 +9,7 @@ from __future__ import annotations
 import decimal
 import functools
 import math
+import operator
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -78,9 +79,9 @@ def _turning(call: Callable[[float], float]) -> Callable[[float], float]:
 
 
 _OPERATIONS: Mapping[str, Callable[..., float]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
     "/": _divided,
     "^": _power,
     "abs": abs,
@@ -251,11 +252,7 @@ def _tidy_root(size: float, root: float, x: float) -> float:
 
 
 def _sum(*values: float) -> float:
-    return functools.reduce(functools.partial(compute, "+"), values)
-
-
-def _product(*values: float) -> float:
-    return functools.reduce(functools.partial(compute, "*"), values)
+    return functools.reduce(operator.add, values)
 
 
 def _mean(*values: float) -> float:
@@ -320,7 +317,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "combinations": Function(_combinations, 2, 2),
     "permutations": Function(_permutations, 1, 2),
     "sum": Function(_sum, 1, MANY),
-    "prod": Function(_product, 1, MANY),
+    "prod": Function(lambda *values: functools.reduce(operator.mul, values), 1, MANY),
     "mean": Function(_mean, 1, MANY),
     "median": Function(_median, 1, MANY),
     "mode": Function(_mode, 1, MANY),

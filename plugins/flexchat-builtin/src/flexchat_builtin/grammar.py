@@ -416,9 +416,8 @@ class _Parser:
         self._call_end = self._position
         holds_more = function.max_count == MANY and isinstance(arguments[0] if arguments else None, List)
         if not function.min_count <= len(arguments) <= function.max_count and not holds_more:
-            raise MathError(
-                f"{name} takes {_argument_count(function.min_count, function.max_count)}, got {len(arguments)}"
-            )
+            count = _argument_count(function.min_count, function.max_count)
+            raise MathError(f"{name} takes {count}, got {len(arguments)}")
         return self._make(name, *arguments)
 
     def _close(self, never: str, sign: str = ")") -> None:

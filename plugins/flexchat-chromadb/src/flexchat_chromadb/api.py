@@ -74,16 +74,11 @@ class WrapperApi:
         if self._http is None:
             from flexchat_sdk import HttpClient, Timeouts
 
-            config, total_s = self._config, 2 * self._config.timeout / 1000
-            sent = _auth_headers(config.auth) | {name.lower(): value for name, value in config.headers.items()}
+            config, timeouts = self._config, Timeouts(total_s=2 * self._config.timeout / 1000)
+            sent = {"accept": "application/json", **_auth_headers(config.auth)}
+            sent |= {name.lower(): value for name, value in config.headers.items()}
             secrets = [*config.headers.values(), *_secrets(config.auth)]
-            self._http = HttpClient(
-                "chromadb-wrapper",
-                config.url,
-                {"accept": "application/json", **sent},
-                timeouts=Timeouts(total_s=total_s),
-                secrets=secrets,
-            )
+            self._http = HttpClient("chromadb-wrapper", config.url, sent, timeouts=timeouts, secrets=secrets)
         return self._http
 
     def _read(self, answer: HttpAnswer) -> Any:
@@ -94,9 +89,8 @@ class WrapperApi:
         if isinstance(data, list) and len(data) == 2 and isinstance(data[1], int) and data[1] >= 400:
             data, status = data
         if status >= 400:
-            raise self._failed(
-                f"{self._client().host} refused with status {status}: {self._refusal_reason(data)}", status
-            )
+            text = f"{self._client().host} refused with status {status}: {self._refusal_reason(data)}"
+            raise self._failed(text, status)
         if not isinstance(data, dict):
             raise self._failed(f"{self._client().host} answered without JSON data: is url that of a wrapper?", status)
         return data

@@ -116,8 +116,7 @@ def checked_name(name: str) -> str:
 
 def read_collection(answer: Mapping[str, Any]) -> Collection:
     """Read a collection from {name, count, metadata}, ignoring invalid metadata."""
-    metadata = _metadata(answer)
-    count = answer.get("count")
+    metadata, count = _metadata(answer), answer.get("count")
     return Collection(
         name=str(answer.get("name", "")),
         description=_text(metadata.get("description")) or "",
@@ -161,11 +160,8 @@ class Stored:
 def read_stored(answer: Mapping[str, Any], collection: Collection) -> Stored:
     """Read a document and its source's data from {id?, text, metadata}."""
     marks = _metadata(answer)
-    return Stored(
-        document=read_document(answer, collection),
-        digest=_text(marks.get(DIGEST_FIELD)),
-        added_at=_text(marks.get(ADDED_FIELD)),
-    )
+    digest, added_at = _text(marks.get(DIGEST_FIELD)), _text(marks.get(ADDED_FIELD))
+    return Stored(document=read_document(answer, collection), digest=digest, added_at=added_at)
 
 
 def read_document(answer: Mapping[str, Any], collection: Collection) -> Document:

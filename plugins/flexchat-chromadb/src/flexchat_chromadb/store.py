@@ -81,10 +81,8 @@ class WrapperStore:
         searches = (self._nearest(text, each, depth, chroma_filter(condition)) for each in searched)
         hits = [hit for hits in await asyncio.gather(*searches) for hit in hits]
         near = [(d, document) for d, document in hits if d <= self._config.max_distance]
-        fit = sorted(
-            ((d, document) for d, document in near if holds(condition, document.metadata)), key=lambda hit: hit[0]
-        )
-        best = (await self._reranked(text, fit))[: max(0, top_k)]
+        fit = [(d, document) for d, document in near if holds(condition, document.metadata)]
+        best = (await self._reranked(text, sorted(fit, key=lambda hit: hit[0])))[: max(0, top_k)]
         about = searched[0] if name is not None else Collection(name="")
         return RetrievalHits(
             documents=tuple(document for _, document in best),
@@ -222,21 +220,17 @@ class WrapperStore:
             marks = attrs.evolve(marks, digest=storable(source.digest), added_at=now)
         is_finished = source is not None and source.complete
         ready = [attrs.evolve(marks, document=document) for document in new.values()]
-        if is_finished and not ready:
-            ready = [attrs.evolve(each, added_at=marks.added_at) for each in await self._of(marks, source, about)][:1]
+        if source is not None and is_finished and not ready:
+            stored = await self._all(about, {about.source_field: storable(source.name)})
+            last = [each for each in stored if each.digest == marks.digest][:1]
+            ready = [attrs.evolve(each, added_at=marks.added_at) for each in last]
             old = {each.document.id: each for each in ready}
         moved = [each for each in ready if is_finished or _differs(each, old.get(each.document.id))]
         await self._replace(moved, old, about)
-        if source is not None and source.complete:
+        if source is not None and is_finished:
             stored = await self._all(about, {about.source_field: storable(source.name)})
             await self._remove([each.document.id or "" for each in stored if each.digest != marks.digest], about)
         return sum(id not in old or old[id].document != document for id, document in new.items())
-
-    async def _of(self, marks: Stored, source: Source | None, about: Collection) -> Sequence[Stored]:
-        if source is None:
-            return []
-        stored = await self._all(about, {about.source_field: storable(source.name)})
-        return [each for each in stored if each.digest == marks.digest]
 
     async def _replace(self, new: Sequence[Stored], old: Mapping[str | None, Stored], about: Collection) -> None:
         """Replace documents; if the wrapper rejects the new ones, restore the old ones."""
@@ -266,9 +260,8 @@ class WrapperStore:
         """Return the stored documents among *ids* that FlexChat added."""
         documents: list[Stored] = []
         for part in _parts(ids, _IDS_PER_QUESTION):
-            documents += await self._pages(
-                about, {"$or": [{ID_FIELD: id} for id in part]} if part[1:] else {ID_FIELD: part[0]}
-            )
+            where = {"$or": [{ID_FIELD: id} for id in part]} if part[1:] else {ID_FIELD: part[0]}
+            documents += await self._pages(about, where)
         return documents
 
     async def _all(self, about: Collection, where: Where | None) -> Sequence[Stored]:
@@ -278,10 +271,8 @@ class WrapperStore:
         documents: list[Stored] = []
         for offset in itertools.count(0, _PAGE):
             parameters = {"limit": str(_PAGE), "offset": str(offset), **({"where": json.dumps(where)} if where else {})}
-            answer = await self._api.ask(
-                "GET", f"/collections/{quoted(about.name)}/documents?{urllib.parse.urlencode(parameters)}"
-            )
-            page = _tables(answer, "documents")
+            path = f"/collections/{quoted(about.name)}/documents?{urllib.parse.urlencode(parameters)}"
+            page = _tables(await self._api.ask("GET", path), "documents")
             documents += [read_stored(each, about) for each in page]
             if len(page) < _PAGE:
                 break

@@ -32,7 +32,7 @@ from .prompts import MESSAGE, complete_prompt, named_prompt, with_message
 from .standard_input import read_text_file
 
 if TYPE_CHECKING:
-    from flexchat.config.reading import ReadConfig
+    pass
 
 _MAX_BYTES = 1 << 20
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
@@ -231,8 +231,7 @@ class Answering:
         if self.prompt is None:
             return message, variables
         name, prompt = self.prompt
-        config = context.read_config()
-        own = config.document.data.get("variables") if config is not None else None
+        own = context.config_data().get("variables")
         values = {**(own if isinstance(own, dict) else {}), **variables}
         text = with_message(name, prompt, message, values, self.system or "")
         return text, {**prompt.variables, **variables, MESSAGE: message}
@@ -249,7 +248,7 @@ class Answering:
         self._check()
         config = context.read_config()
         settings = {name: value for name, value in self.options.items() if name not in PER_MESSAGE}
-        llms = llm_names(config.document.data if config is not None else {})
+        llms = llm_names(context.config_data())
         if self.model is not None and self.model.partition("/")[0] not in llms:
             host = context.installed_plugins(config)
             model = full_name(self.model, llms, host)
@@ -275,12 +274,9 @@ class Answering:
         from flexchat.config.reading import read_config  # imports cattrs: not every command needs it
 
         config = read_config(source)
-        registered = _registered(config)
-        added = {
-            name: host.tools.by_name.get(name) or _import_function(name)
-            for name in self.tools
-            if name not in registered
-        }
+        registered = [entry.name for entry in config.config.tools.registry] if config.config is not None else []
+        others = [name for name in self.tools if name not in registered]
+        added = {name: host.tools.by_name.get(name) or _import_function(name) for name in others}
         unknown = [name for name, tool in added.items() if tool == name and name not in host.tools.conflicts]
         if unknown:
             there = [*dict.fromkeys([*registered, *host.tools.by_name])]
@@ -300,16 +296,9 @@ class Answering:
 
     def with_defaults(self, others: Answering) -> Answering:
         """Fill options that are not set from *others*."""
-        return Answering(
-            model=self.model or others.model,
-            system=self.system if self.system is not None else others.system,
-            tools=self.tools or others.tools,
-            functions=self.functions,
-            options={**others.options, **self.options},
-            schema=self.schema if self.schema is not None else others.schema,
-            prompt=self.prompt or others.prompt,
-            named_model=self.named_model,
-        )
+        fields = attrs.asdict(self, recurse=False)
+        own = {name: value for name, value in fields.items() if value or (name == "system" and value is not None)}
+        return attrs.evolve(others, **own | {"options": {**others.options, **self.options}})
 
     def _check(self) -> None:
         """Check the options of a message before the chat is opened, which may start servers."""
@@ -325,16 +314,15 @@ class Answering:
         if self.system is not None:
             rule = attrs.evolve(rule, prompt=self.system)
         if self.tools:
-            rule = attrs.evolve(
-                rule, tools=attrs.evolve(rule.tools or RuleTools(), enabled=True, allowed_tools=self.tools)
-            )
+            tools = attrs.evolve(rule.tools or RuleTools(), enabled=True, allowed_tools=self.tools)
+            rule = attrs.evolve(rule, tools=tools)
         return rule
 
 
 def _has_llms(context: CommandContext) -> bool:
     """Return whether a configuration has models; one that consists of prompts does not."""
-    config = context.read_config() if context.config_file() is not None else None
-    return config is not None and ("prompts" not in config.document.data or "llms" in config.document.data)
+    data = context.config_data()
+    return context.config_file() is not None and ("prompts" not in data or "llms" in data)
 
 
 def of_prompt(name: str, prompt: PromptEntry, folder: str | os.PathLike[str]) -> Answering:
@@ -413,11 +401,6 @@ def read_options(words: Sequence[str]) -> dict[str, Any]:
     return options
 
 
-def _registered(config: ReadConfig) -> list[str]:
-    tools = config.config.tools.registry if config.config is not None else ()
-    return [entry.name for entry in tools]
-
-
 def _read_options(
     model: str | None,
     system: str | None,
@@ -434,14 +417,11 @@ def _read_options(
         if schema is not None:
             raise UsageError("--schema and --schema-multi both name the form of the answer: use only one of them")
         schema = schema_of_many(schema_of_items)
-    definitions: Sequence[ToolDefinition] = ()
-    if functions:
-        definitions = tools_in(functions)
     answering = Answering(
         model=model,
         system=system,
         tools=tools,
-        functions=tuple(definitions),
+        functions=tuple(tools_in(functions)),
         options=options,
         schema=schema,
         named_model=model,

@@ -168,11 +168,12 @@ async def _ask(
         kept = await open_kept(chat, context, keeping, by_default=is_logged(context))
         if kept is not None:
             closing.push_async_callback(kept.aclose)
-        asked = {**asked, "on_question": Questions(context.terminal)}
+            asked |= kept.options
+        asked |= {"on_question": Questions(context.terminal)}
         if context.json:
-            context.terminal.json((await (kept or chat).respond(request, **asked)).to_dict())
+            context.terminal.json((await chat.respond(request, **asked)).to_dict())
         else:
-            events = (kept or chat).stream(request, is_whole=not streamed or part is not None, **asked)
+            events = chat.stream(request, is_whole=not streamed or part is not None, **asked)
             await show_turn(events, context.terminal, streamed=streamed, part=part, in_full=in_full)
 
 

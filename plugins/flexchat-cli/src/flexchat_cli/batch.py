@@ -150,11 +150,9 @@ class Progress:
 
     Attributes:
         run: 8 hexadecimal digits; the conversations and keys of its prompts begin with it.
-        is_continued: Whether an earlier run of the command was cut off.
     """
 
     run: str
-    is_continued: bool
     _file: Path
 
     def name(self, prompt: Prompt) -> str:
@@ -194,7 +192,7 @@ def _begin_or_continue(file: Path, *, fresh: bool) -> Progress:
     if began is None:
         run = new_conversation_id()[:8]
         file.write_text(json.dumps({"run": run, "began_at": time.time()}), encoding="utf-8")
-        return Progress(run=run, is_continued=False, file=file)
+        return Progress(run=run, file=file)
     run, began_at = began
     ago_s = time.time() - began_at
     if ago_s > _KEPT_S:
@@ -202,7 +200,7 @@ def _begin_or_continue(file: Path, *, fresh: bool) -> Progress:
             f"this batch was begun {ago_s / 3600:.0f} hours ago, and what was done is known for 24 hours only: "
             "--fresh asks everything again"
         )
-    return Progress(run=run, is_continued=True, file=file)
+    return Progress(run=run, file=file)
 
 
 def _read(file: Path) -> tuple[str, float] | None:

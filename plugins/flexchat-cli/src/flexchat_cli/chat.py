@@ -19,7 +19,7 @@ from flexchat.request import RequestOptions
 
 from .answering import Answering, answering_options
 from .context import FAILED, OK, CommandContext, UsageError, demo_option, report_notes, require_config
-from .conversations_store import NO_KEEP, Keeping, KeptChat, is_configured, keeping_options, open_kept
+from .conversations_store import NO_KEEP, Keeping, KeptConversation, is_configured, keeping_options, open_kept
 from .prompts import variables_option
 from .questions import Questions
 from .standard_input import announce_wait, expect_utf8
@@ -99,7 +99,7 @@ class _Talk:
     """A conversation at the terminal: its messages, its store, and the event loop it runs on."""
 
     chat: FlexChat
-    kept: KeptChat | None
+    kept: KeptConversation | None
     context: CommandContext
     answering: Answering
     runner: asyncio.Runner
@@ -271,11 +271,12 @@ class _Talk:
         try:
             if self.kept is not None:
                 await self.kept.carry()
+                settings |= self.kept.options
             if self.context.json:
-                turn = await (self.kept or self.chat).respond(request, **settings)
+                turn = await self.chat.respond(request, **settings)
                 self.terminal.json(turn.to_dict(), one_line=True)
                 return turn
-            return await show_turn((self.kept or self.chat).stream(request, **settings), self.terminal)
+            return await show_turn(self.chat.stream(request, **settings), self.terminal)
         except asyncio.CancelledError as stopped:
             self._remember(getattr(stopped, "turn", None))
             raise

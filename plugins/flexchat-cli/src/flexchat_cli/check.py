@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import attrs
 import click
 from flexchat.domain.text import counted
 from flexchat.errors import ConfigError, Problem, did_you_mean
@@ -45,7 +46,7 @@ def check(context: CommandContext, file: str | None) -> int:
     config, problems, notes = _check(context)
     path = context.config_file()
     if context.json:
-        data = {"problems": [_as_data(p) for p in problems], "notes": [_as_data(n) for n in notes]}
+        data = {"problems": [*map(attrs.asdict, problems)], "notes": [*map(attrs.asdict, notes)]}
         unused = [] if config is None else _never_offered(config, _left_out(notes))
         terminal.json({"file": str(path), "usable": config is not None, **data, "tools_no_rule_offers": unused})
         return UNUSABLE if config is None else OK
@@ -170,10 +171,6 @@ def _tools(config: Config, left_out: set[str]) -> str:
         more = f" and {len(unused) - _MAX_NAMED} more" if len(unused) > _MAX_NAMED else ""
         remarks.append(f"no rule offers {', '.join(unused[:_MAX_NAMED])}{more}")
     return counted(entries - len(left_out), "tool") + (f" ({'; '.join(remarks)})" if remarks else "")
-
-
-def _as_data(problem: Problem) -> dict[str, Any]:
-    return {"source": problem.source, "line": problem.line, "path": problem.path, "text": problem.text}
 
 
 @click.command

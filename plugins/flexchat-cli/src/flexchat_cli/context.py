@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,6 +149,11 @@ class CommandContext:
 
             self._read = read_config(file)
         return self._read
+
+    def config_data(self) -> Mapping[str, Any]:
+        """Return the tables of the configuration; none without one."""
+        config = self.read_config()
+        return config.document.data if config is not None else {}
 
     def load_plugins(self, config: ReadConfig | None = None) -> PluginHost:
         """Return the installed plugins without those that the configuration or --no-plugin leave out.

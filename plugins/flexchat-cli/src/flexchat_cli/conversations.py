@@ -248,15 +248,6 @@ def _user_message(turn: ConversationTurn) -> str:
 
 
 def _as_data(info: ConversationInfo, turn: ConversationTurn) -> dict[str, Any]:
-    return {
-        "conversation": info.id,
-        "turn": turn.id,
-        "at": turn.at,
-        "status": turn.status,
-        "message": _user_message(turn),
-        "answer": turn.answer,
-        "error": turn.error or None,
-        "llm": turn.llm,
-        "model": turn.model,
-        "usage": turn.usage.to_dict() if turn.usage else None,
-    }
+    data = {name: getattr(turn, name) for name in ("at", "status", "answer", "llm", "model")}
+    data |= {"conversation": info.id, "turn": turn.id, "message": _user_message(turn), "error": turn.error or None}
+    return {**data, "usage": turn.usage.to_dict() if turn.usage else None}

@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING
 
 import attrs
 import click
 from flexchat.conversations.view import Conversations
-from flexchat.domain import DEFAULT_TENANT, ChatRequest, ConversationInfo, ConversationTurn, StreamEvent, Turn
+from flexchat.domain import DEFAULT_TENANT, ConversationInfo, ConversationTurn
 from flexchat.domain.text import counted
 from flexchat.errors import ConfigError, PathError, StorageError, UnknownConversationError
 from flexchat.turn.recording import new_conversation_id
@@ -188,8 +188,8 @@ async def every(conversations: Conversations, search: str | None = None) -> Asyn
         before = page[-1].id
 
 
-class KeptChat:
-    """A chat whose turns are kept in a conversation, in the conversations' store.
+class KeptConversation:
+    """The conversation in which a chat keeps its turns, in the conversations' store.
 
     Attributes:
         continued: What is known about the conversation; None if it is new.
@@ -202,24 +202,14 @@ class KeptChat:
         self._id = continued.id if continued else new_conversation_id()
         self.continue_with(chat)
 
-    async def respond(self, message: str | ChatRequest, **asked: Unpack[RequestOptions]) -> Turn:
-        """Answer a message and keep the turn."""
-        return await self._chat.respond(message, **{**asked, **self._slot})
-
-    def stream(
-        self, message: str | ChatRequest, *, is_whole: bool = False, **asked: Unpack[RequestOptions]
-    ) -> AsyncGenerator[StreamEvent, None]:
-        """Answer a message piece by piece; the turn is stored with its last event."""
-        return self._chat.stream(message, is_whole=is_whole, **{**asked, **self._slot})
-
     @property
-    def _slot(self) -> Any:
+    def options(self) -> RequestOptions:
+        """The options with which the chat keeps a turn in the conversation."""
         return {"conversation": self._id, "tenant": self._conversations.tenant}
 
     def continue_with(self, chat: FlexChat) -> None:
-        """Answer with another chat from now on, in the same conversation."""
+        """Keep another chat's turns as well, in the same conversation."""
         chat.keep_in(self._conversations.store)
-        self._chat = chat
 
     def begin(self) -> None:
         """Start another conversation with the next message."""
@@ -261,21 +251,21 @@ class KeptChat:
 
 def is_configured(context: CommandContext) -> bool:
     """Return whether the configuration keeps conversations."""
-    config = context.read_config()
-    return config is not None and "conversations" in config.document.data
+    return "conversations" in context.config_data()
 
 
 def is_logged(context: CommandContext) -> bool:
     """Return whether a turn of ask is stored without an option."""
-    config = context.read_config()
-    table = config.document.data.get("conversations") if config is not None else None
+    table = context.config_data().get("conversations")
     if table is not None:
         return not isinstance(table, dict) or table.get("log", True) is not False
     return not context.demo and not os.environ.get(NO_KEEP)
 
 
-async def open_kept(chat: FlexChat, context: CommandContext, keeping: Keeping, *, by_default: bool) -> KeptChat | None:
-    """Return the chat with its turns stored according to the options; None if they are not to be stored.
+async def open_kept(
+    chat: FlexChat, context: CommandContext, keeping: Keeping, *, by_default: bool
+) -> KeptConversation | None:
+    """Return the conversation that keeps the chat's turns according to the options; None if they are not kept.
 
     A conversation that is continued is reported on standard error; and so is a store that fails, if storing is only the
     default.
@@ -315,4 +305,4 @@ async def open_kept(chat: FlexChat, context: CommandContext, keeping: Keeping, *
     for id in waiting:
         text = f"its turn {id[:SHORT_ID]} was interrupted: the next message ends it; or: flexchat turns resume"
         context.terminal.say(text, "dim")
-    return KeptChat(chat, conversations, continued)
+    return KeptConversation(chat, conversations, continued)

@@ -158,8 +158,7 @@ def aliases_remove(context: CommandContext, alias: str) -> None:
 
 
 def _resolve(model: str, context: CommandContext) -> str:
-    config = context.read_config()
-    return full_name(model, llm_names(config.document.data if config is not None else {}), context.load_plugins(config))
+    return full_name(model, llm_names(context.config_data()), context.load_plugins(context.read_config()))
 
 
 def llm_names(data: Mapping[str, object]) -> list[str]:
@@ -195,8 +194,7 @@ async def models(context: CommandContext) -> int:
     The exit status is 1 if none of them answered.
     """
     terminal = context.terminal
-    config = context.read_config()
-    has_llms = config is not None and bool(llm_names(config.document.data))
+    has_llms = bool(llm_names(context.config_data()))
     chat = context.open_chat() if has_llms or context.demo else _of_providers(context)
     async with chat:
         answers = await chat.list_models()
@@ -268,13 +266,7 @@ def _as_data(answer: Answer, llm: LLM) -> dict[str, Any]:
     models = []
     for model in answer:
         prices = llm.price_of(model.id) or ModelPrice(price=None)
-        models.append(
-            {
-                "id": model.id,
-                "name": model.name,
-                "capabilities": sorted(model.capabilities),
-                "context_length": model.context_length or prices.window,
-                "price": None if prices.price is None else prices.price.to_dict(),
-            }
-        )
+        data: dict[str, Any] = {"id": model.id, "name": model.name, "capabilities": sorted(model.capabilities)}
+        data["context_length"] = model.context_length or prices.window
+        models.append(data | {"price": None if prices.price is None else prices.price.to_dict()})
     return {"models": models}

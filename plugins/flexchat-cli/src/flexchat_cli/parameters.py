@@ -146,46 +146,41 @@ def common_options(show_help: Callable[[click.Context], None] | None = None) -> 
         show_help: Called for -h and --help; by default the command's help is printed, and the command ends.
     """
 
-    def keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-        if value and param.name:
-            context: CommandContext = ctx.obj
-            if param.name == "no_plugin":
+    def apply(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+        context: CommandContext = ctx.obj
+        match param.name if value else None:
+            case "config" | "json" as name:
+                setattr(context, name, value)
+            case "no_plugin":
                 context.no_plugin.extend(value)
-            else:
-                setattr(context, param.name, value)
+            case "verbose":
+                context.terminal.verbose = True
+            case "env_file" if not ctx.resilient_parsing:
+                from .env_file import use_env_file
 
-    def keep_verbose(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-        ctx.obj.terminal.verbose |= value
-
-    def act(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-        if not value or ctx.resilient_parsing:
-            return
-        if param.name == "env_file":
-            from .env_file import use_env_file
-
-            use_env_file(value)
-        elif param.name == "version":
-            ctx.obj.terminal.out(f"flexchat {__version__}")
-            ctx.exit()
-        elif show_help is not None:
-            show_help(ctx)
-        else:
-            ctx.obj.terminal.write(format_help(ctx))
-            ctx.exit()
+                use_env_file(value)
+            case "version" if not ctx.resilient_parsing:
+                context.terminal.out(f"flexchat {__version__}")
+                ctx.exit()
+            case "help" if not ctx.resilient_parsing and show_help is not None:
+                show_help(ctx)
+            case "help" if not ctx.resilient_parsing:
+                context.terminal.write(format_help(ctx))
+                ctx.exit()
 
     text = "configuration (default: FLEXCHAT_CONFIG, or flexchat.toml, .yaml or .json here)"
     variables = "take variables from a .env file; the environment wins"
     log = "show the log, and tracebacks of errors"
     return (
-        _Common("--config", type=FILE_NAME, metavar="FILE", callback=keep, help=text),
-        _Common("--env-file", type=FILE_NAME, metavar="FILE", is_eager=True, callback=act, help=variables),
-        _Common("--json", is_flag=True, callback=keep, help="print JSON"),
-        _Common("--no-plugin", metavar="NAME", multiple=True, callback=keep, help="leave a plugin out; repeatable"),
+        _Common("--config", type=FILE_NAME, metavar="FILE", callback=apply, help=text),
+        _Common("--env-file", type=FILE_NAME, metavar="FILE", is_eager=True, callback=apply, help=variables),
+        _Common("--json", is_flag=True, callback=apply, help="print JSON"),
+        _Common("--no-plugin", metavar="NAME", multiple=True, callback=apply, help="leave a plugin out; repeatable"),
         # main looks for it itself: colours matter before, and even if, the words can be read.
         _Common("--no-color", is_flag=True, help="plain text (so does the variable NO_COLOR)"),
-        _Common("-v", "--verbose", is_flag=True, callback=keep_verbose, help=log),
-        _Common("--version", is_flag=True, is_eager=True, callback=act, help="show the version"),
-        _Common("-h", "--help", is_flag=True, is_eager=True, callback=act, help="show this"),
+        _Common("-v", "--verbose", is_flag=True, callback=apply, help=log),
+        _Common("--version", is_flag=True, is_eager=True, callback=apply, help="show the version"),
+        _Common("-h", "--help", is_flag=True, is_eager=True, callback=apply, help="show this"),
     )
 
 

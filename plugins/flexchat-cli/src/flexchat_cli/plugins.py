@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 import attrs
 import click
@@ -27,7 +27,11 @@ def plugins(context: CommandContext) -> None:
     records = [*(value for value in vars(host).values() if isinstance(value, Records)), commands]
     kinds = sorted([*(each.kind for each in records), "step"], key=len, reverse=True)  # "tool handler" before "tool"
     withheld = _withheld(records)
-    reports = [_without(_with_commands(report, commands), withheld.get(report.name, {})) for report in host.reports]
+    reports = []
+    for report in host.reports:
+        names = [f"{commands.kind} {entry.name}" for owner, entry in commands.by_plugin() if owner == report.name]
+        offers = (offer for offer in (*report.provides, *names) if offer not in withheld.get(report.name, {}))
+        reports.append(attrs.evolve(report, provides=tuple(offers)))
     if context.json:
         terminal.json([report.to_dict() | {"withheld": [*withheld.get(report.name, ())]} for report in reports])
         return
@@ -36,13 +40,8 @@ def plugins(context: CommandContext) -> None:
     for report in reports:
         style: Style = "red" if report.status == "failed" else "bold"
         terminal.out(f"{report.name:{name_width}}  {report.status:{status_width}}  {report.package}", style)
-        for line in (
-            report.reason,
-            *_remarks(report),
-            *_by_kind(report.provides, kinds),
-            *withheld.get(report.name, {}).values(),
-            *_watched(report),
-        ):
+        lines = [report.reason, *_remarks(report), *_by_kind(report.provides, kinds)]
+        for line in (*lines, *withheld.get(report.name, {}).values(), *_watched(report)):
             if line:
                 terminal.paragraph(line, indent=" " * (name_width + 2))
     if not reports:
@@ -64,15 +63,6 @@ def _withheld(records: Iterable[Records]) -> dict[str, dict[str, str]]:
     return offers
 
 
-def _with_commands(report: PluginReport, commands: Records) -> PluginReport:
-    names = [f"{commands.kind} {entry.name}" for owner, entry in commands.by_plugin() if owner == report.name]
-    return attrs.evolve(report, provides=(*report.provides, *names))
-
-
-def _without(report: PluginReport, withheld: Collection[str]) -> PluginReport:
-    return attrs.evolve(report, provides=tuple(offer for offer in report.provides if offer not in withheld))
-
-
 def _remarks(report: PluginReport) -> list[str]:
     gate = ["gate: nothing starts without it"] if report.gate else []
     return gate + ([f"took {report.load_ms / 1000:.1f} s to load"] if report.load_ms > SLOW_LOAD_MS else [])
@@ -92,8 +82,5 @@ def _watched(report: PluginReport) -> list[str]:
     gates = [event for event in events if event.startswith("before_")]
     watched = [event for event in events if event not in gates]
     of_chats = ["makes hooks of its own for each chat"] if CHAT_HOOKS in report.hooks else []
-    return [
-        *([f"decides: {', '.join(gates)}"] if gates else []),
-        *([f"watches: {', '.join(watched)}"] if watched else []),
-        *of_chats,
-    ]
+    lines = [f"{verb}: {', '.join(names)}" for verb, names in (("decides", gates), ("watches", watched)) if names]
+    return lines + of_chats

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -36,7 +37,7 @@ def named_prompts(context: CommandContext) -> Mapping[str, PromptEntry]:
     from flexchat.config.structure import structure  # imports cattrs: not every command needs it
 
     config = context.read_config()
-    if config is None or "prompts" not in config.document.data:
+    if config is None or "prompts" not in context.config_data():
         return {}
     kind: type[Mapping[str, PromptEntry]] = Mapping[str, PromptEntry]  # type: ignore[type-abstract]
     prompts, issues = structure(config.document.data["prompts"], kind)
@@ -155,11 +156,8 @@ def read_variables(words: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    if text.lstrip().startswith(("{", "[")):
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
-            pass  # a text that starts with a bracket
+    with contextlib.suppress(ValueError, RecursionError):  # of a text that starts with a bracket
+        return json.loads(text) if text.lstrip().startswith(("{", "[")) else text
     return text
 
 

@@ -121,8 +121,12 @@ class Terminal:
         if self._markdown is None and not self._begins_markdown(text):
             self.write(text)
         elif self._markdown is not None or text.strip():
+            from .rich_text import MarkdownWriter
+
+            assert self._stdout is not None
+            self.status("")
             with self._writing():
-                self._markdown = self._markdown or self._new_markdown_writer()
+                self._markdown = self._markdown or MarkdownWriter(self._stdout)
                 self._markdown.write(_replace_control(text))
             self._line_open = True
 
@@ -144,15 +148,8 @@ class Terminal:
         """Write a text to standard output, indented and wrapped at the terminal's width."""
         width = min(self.width, 120) if _is_terminal(self._stdout) else 120
         words = " ".join(text.split())
-        lines = textwrap.wrap(
-            words,
-            width,
-            initial_indent=indent,
-            subsequent_indent=indent,
-            break_on_hyphens=False,
-            break_long_words=False,
-        )
-        self.out("\n".join(lines))
+        lines = textwrap.fill(words, width - len(indent), break_on_hyphens=False, break_long_words=False)
+        self.out(textwrap.indent(lines, indent))
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Write rows of texts to standard output, in columns; a narrow terminal cuts the last column.
@@ -251,13 +248,6 @@ class Terminal:
     def _begins_markdown(self, text: str) -> bool:
         is_new = self._stdout is not None and not self._line_open and self._is_rich(self._stdout)
         return is_new and not text.lstrip().startswith(("{", "["))
-
-    def _new_markdown_writer(self) -> MarkdownWriter:
-        from .rich_text import MarkdownWriter
-
-        assert self._stdout is not None
-        self.status("")
-        return MarkdownWriter(self._stdout)
 
     def _to_stdout(self, text: str) -> None:
         if self._stdout is None:

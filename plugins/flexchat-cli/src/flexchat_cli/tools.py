@@ -139,20 +139,10 @@ async def find_tool(chat: FlexChat, host: PluginHost, name: str) -> ToolDefiniti
 
 
 def _as_data(tool: ToolDefinition) -> dict[str, Any]:
-    data = {
-        "name": tool.name,
-        "description": tool.description,
-        "implementation": tool.implementation.type,
-        "source": tool.source,
-        "effect": tool.effect,
-        "approve": tool.approve or None,
-        "parameters": tool.parameters,
-        "timeout_ms": tool.timeout_ms,
-        "retry": attrs.asdict(tool.retry) if tool.retry is not None else None,
-        "exclusive": tool.exclusive or None,
-        "repeatable": tool.repeatable or None,
-    }
-    return {key: value for key, value in data.items() if value is not None}
+    names = ("source", "effect", "approve", "parameters", "timeout_ms", "retry", "exclusive", "repeatable")
+    values = {name: value for name in names if (value := getattr(tool, name)) not in (None, False)}
+    values |= {"retry": attrs.asdict(tool.retry)} if tool.retry is not None else {}
+    return {"name": tool.name, "description": tool.description, "implementation": tool.implementation.type, **values}
 
 
 _MAX_SHOWN = 10

@@ -63,16 +63,9 @@ async def show(context: CommandContext, id: str, tenant: str) -> None:
         steps = [attrs.asdict(entry) for entry in entries]
         terminal.json({**attrs.asdict(turn), "cost": cost.to_dict(), "steps": steps})
         return
-    terminal.fields(
-        (
-            ("turn", turn.id),
-            ("state", turn.state + (f": {turn.error}" if turn.error else "")),
-            ("conversation", turn.conversation),
-            ("began", turn.began_at),
-            ("ended", turn.ended_at),
-            ("cost", cost.explained()),
-        )
-    )
+    state = turn.state + (f": {turn.error}" if turn.error else "")
+    terminal.fields((("turn", turn.id), ("state", state), ("conversation", turn.conversation)))
+    terminal.fields((("began", turn.began_at), ("ended", turn.ended_at), ("cost", cost.explained())))
     rows = [(f"{step.number:3}", step.at[11:23], step.kind, _format_step(step.kind, step.data)) for step in entries]
     terminal.table(("step", "at", "kind", "what"), rows)
 
@@ -188,18 +181,13 @@ async def effects_show(context: CommandContext, id: str, tenant: str) -> None:
         context.terminal.json(_as_data(effect))
         return
     settled = f", settled by {effect.settled_by}" if effect.settled_by else ""
-    names = ("tool", "arguments", "result", "note", "handle")
-    places = ("conversation", "turn", "place")
-    context.terminal.fields(
-        [
-            ("key", effect.key),
-            ("state", effect.state + settled),
-            *((name, getattr(effect, name)) for name in names),
-            ("claimed", effect.claimed_at),
-            ("ended", effect.ended_at),
-            *((name, getattr(effect, name)) for name in places),
-        ]
-    )
+    fields = attrs.asdict(effect) | {
+        "state": effect.state + settled,
+        "claimed": effect.claimed_at,
+        "ended": effect.ended_at,
+    }
+    names = ("key", "state", "tool", "arguments", "result", "note", "handle", "claimed", "ended")
+    context.terminal.fields((name, fields[name]) for name in (*names, "conversation", "turn", "place"))
 
 
 @click.command

@@ -42,9 +42,8 @@ async def run(settings: InternalSettings, params: Mapping[str, Any], context: To
     if settings.service is not None:
         if settings.service not in context.stores:
             stores = ", ".join(context.stores) or "none"
-            raise InternalToolError(
-                f"no document store is called '{settings.service}' (configured in stores: {stores})"
-            )
+            text = f"no document store is called '{settings.service}' (configured in stores: {stores})"
+            raise InternalToolError(text)
         context = attrs.evolve(context, stores={settings.service: context.stores[settings.service]})
     return await context.call(handler, params)
 

@@ -32,7 +32,9 @@ async def rag_query(params: Mapping[str, Any], context: ToolContext) -> dict[str
     Raises:
         RagQueryError: There is no store or no query, max_results is outside 1 to 20, or every store failed.
     """
-    query, collection, count = _query(params), params.get("collection"), _count(params)
+    query, collection, count = params.get("query"), params.get("collection"), _count(params)
+    if not isinstance(query, str) or not query.strip():
+        raise RagQueryError("query must be a non-empty text")
     if not context.stores:
         raise RagQueryError(
             "no document store is configured, so nothing can be searched: add an entry to stores in the config"
@@ -52,8 +54,9 @@ async def rag_query(params: Mapping[str, Any], context: ToolContext) -> dict[str
         if used:
             documents, distances = tuple(r.document for r in used), tuple(r.distance for r in used)
             context.cite(name, attrs.evolve(hits, documents=documents, distances=distances))
-    answer: dict[str, Any] = {"query": query, "results": [_entry(result) for result in results]}
-    return {**answer, "failed": failed} if failed else answer
+    names = ("title", "source", "collection", "text")
+    entries = [{name: getattr(r.document, name) for name in names} | {"distance": r.distance} for r in results]
+    return {"query": query, "results": entries, **({"failed": failed} if failed else {})}
 
 
 @attrs.frozen(kw_only=True)
@@ -81,13 +84,6 @@ def merge_hits(hits_by_store: Mapping[str, RetrievalHits]) -> list[Result]:
     return sorted(results, key=lambda result: (result.rank, result.distance))
 
 
-def _query(params: Mapping[str, Any]) -> str:
-    query = params.get("query")
-    if not isinstance(query, str) or not query.strip():
-        raise RagQueryError("query must be a non-empty text")
-    return query
-
-
 def _count(params: Mapping[str, Any]) -> int:
     count = params.get("max_results", DEFAULT_RESULTS)
     whole = isinstance(count, int) or (isinstance(count, float) and count.is_integer())
@@ -96,11 +92,6 @@ def _count(params: Mapping[str, Any]) -> int:
             f"max_results must be a whole number from 1 to {MAX_RESULTS}, got {json.dumps(count, default=str)}"
         )
     return int(count)
-
-
-def _entry(result: Result) -> dict[str, Any]:
-    names = ("title", "source", "collection", "text")
-    return {**{name: getattr(result.document, name) for name in names}, "distance": result.distance}
 
 
 RAG_QUERY = ToolHandler(kind="internal", name="rag_query", call=rag_query)

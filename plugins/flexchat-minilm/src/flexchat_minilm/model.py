@@ -115,16 +115,16 @@ def _load() -> Model:
     try:
         content = model_file().read_bytes()
         if hashlib.sha256(content).hexdigest() != SHA256:
-            raise _failed(f"the model's file is not the one this version was made for: {_REINSTALL}")
+            raise request_error(f"the model's file is not the one this version was made for: {_REINSTALL}")
         return Model(content)
     except ImportError as error:
-        raise _failed(f"a package is missing ({error}): {_REINSTALL}") from error
+        raise request_error(f"a package is missing ({error}): {_REINSTALL}") from error
     except OSError as error:
-        raise _failed(f"the model's file cannot be read ({error.strerror or error}): {_REINSTALL}") from error
+        raise request_error(f"the model's file cannot be read ({error.strerror or error}): {_REINSTALL}") from error
     except ProviderRequestError:
         raise
     except Exception as error:  # ONNX Runtime's exceptions have no other common base class.
-        raise _failed(f"ONNX Runtime cannot load the model ({error_name(error)})") from error
+        raise request_error(f"ONNX Runtime cannot load the model ({error_name(error)})") from error
 
 
 def model_file() -> Path:
@@ -134,5 +134,6 @@ def model_file() -> Path:
     return Path(model_path())
 
 
-def _failed(text: str) -> ProviderRequestError:
-    return ProviderRequestError(f"minilm: {text}", provider="minilm", model=MODEL)
+def request_error(text: str, model: str = MODEL, *, param: str | None = None) -> ProviderRequestError:
+    """Return an error of this provider."""
+    return ProviderRequestError(f"minilm: {text}", provider="minilm", model=model, param=param)

@@ -23,7 +23,7 @@ from flexchat_sdk import (
 )
 
 from .config import DIMENSIONS, MAX_TOKENS, MODEL
-from .model import Encoded, loaded_model
+from .model import Encoded, loaded_model, request_error
 
 _THREADS = min(4, os.cpu_count() or 1)
 
@@ -64,9 +64,8 @@ class MiniLMProvider:
             async with asyncio.timeout(timeout_s):
                 encoded = await self._encode(texts)
         except TimeoutError as error:
-            raise ProviderTimeoutError(
-                f"minilm: {len(texts)} texts were not read in {timeout_s:g} s", provider=self.name, model=model
-            ) from error
+            text = f"minilm: {len(texts)} texts were not read in {timeout_s:g} s"
+            raise ProviderTimeoutError(text, provider=self.name, model=model) from error
         return Embeddings(
             vectors=tuple(one.vector for one in encoded),
             model=MODEL,
@@ -108,26 +107,18 @@ def _read(text: str) -> Encoded:
     except ProviderError:
         raise
     except Exception as error:
-        raise ProviderRequestError(
-            f"minilm: ONNX Runtime failed ({error_name(error)})", provider="minilm", model=MODEL
-        ) from error
+        raise request_error(f"ONNX Runtime failed ({error_name(error)})") from error
 
 
 def _check(texts: Sequence[str], model: str, dimensions: int | None) -> None:
     if model != MODEL:
         raise ModelNotFoundError(f"minilm has no model '{model}', only {MODEL}", provider="minilm", model=model)
     if dimensions not in (None, DIMENSIONS):
-        raise ProviderRequestError(
-            f"minilm: {MODEL} makes vectors of {DIMENSIONS} numbers and no others; leave dimensions out",
-            provider="minilm",
-            model=model,
-            param="dimensions",
-        )
+        text = f"{MODEL} makes vectors of {DIMENSIONS} numbers and no others; leave dimensions out"
+        raise request_error(text, model, param="dimensions")
     for place, text in enumerate(texts):
         if not text.strip():
-            raise ProviderRequestError(
-                f"minilm: text {place + 1} of {len(texts)} is empty", provider="minilm", model=model, param="texts"
-            )
+            raise request_error(f"text {place + 1} of {len(texts)} is empty", model, param="texts")
 
 
 def _warnings(encoded: Sequence[Encoded]) -> tuple[str, ...]:

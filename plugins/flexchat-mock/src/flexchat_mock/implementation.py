@@ -129,12 +129,9 @@ def _json(value: Mapping[str, Any]) -> str:
 
 def check(settings: MockSettings, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]) -> str | None:
     """Validate the settings; return the first contradiction, or None."""
-    is_set = {
-        "mock_response": settings.mock_response is not ABSENT,
-        "sequence": bool(settings.sequence),
-        "error": settings.error is not None,
-    }
-    keys = [name for name, is_given in is_set.items() if is_given]
+    keys = ["mock_response"] if settings.mock_response is not ABSENT else []
+    keys += ["sequence"] if settings.sequence else []
+    keys += ["error"] if settings.error is not None else []
     if len(keys) > 1:
         return f"{' and '.join(keys)} are mutually exclusive: keep one (responses may be combined with it)"
     if not keys and not settings.responses:
@@ -143,13 +140,9 @@ def check(settings: MockSettings, tool: ToolDefinition, handlers: Mapping[tuple[
         return f"delay_ms must be 0 or more, got {settings.delay_ms}"
     answers: list[tuple[str, MockAnswer]] = [(f"responses[{i}]", case) for i, case in enumerate(settings.responses)]
     answers += [(f"sequence[{i}]", answer) for i, answer in enumerate(settings.sequence)]
-    problems = (_problem(answer, place) for place, answer in answers)
-    given_always = ("mock_response", MockAnswer(response=settings.mock_response))
-    return (
-        next(filter(None, problems), None)
-        or _check_cases(settings.responses, tool)
-        or _check_responses(settings.output_schema, [*answers, given_always])
-    )
+    problem = next(filter(None, (_problem(answer, place) for place, answer in answers)), None)
+    answers.append(("mock_response", MockAnswer(response=settings.mock_response)))
+    return problem or _check_cases(settings.responses, tool) or _check_responses(settings.output_schema, answers)
 
 
 def _problem(answer: MockAnswer, place: str) -> str | None:

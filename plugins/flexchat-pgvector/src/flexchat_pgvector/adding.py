@@ -155,10 +155,7 @@ class Adder:
         name = stored_name("source", source.name)
         touched = "UPDATE {s}.documents SET digest = %s WHERE collection_id = %s AND id = ANY(%s)"
         await tables.execute(touched, (source.digest, collection_id, list(ids)))
-        await tables.execute(
-            _UPSERT_SOURCE,
-            (collection_id, name, source.digest, source.complete, source.complete),
-        )
+        await tables.execute(_UPSERT_SOURCE, (collection_id, name, source.digest, source.complete, source.complete))
         if not source.complete:
             return 0
         statement = "DELETE FROM {s}.documents WHERE collection_id = %s AND source = %s AND digest IS DISTINCT FROM %s"

@@ -25,7 +25,6 @@ from psycopg import sql
 from .adding import Adder, index_name
 from .collections import (
     DOCUMENTS,
-    Tables,
     all_collections,
     known_collection,
     lock_collection,
@@ -199,27 +198,19 @@ class PgvectorStore:
         _, metadata = metadata_text(collection.metadata, f"the collection '{name}'")
         async with open_tables(self._connections, write=True) as tables:
             stored = await lock_collection(tables, name, self._config.language)
-            await tables.execute(
-                """
-                UPDATE {s}.collections SET description = %s, match_threshold = %s, partial_threshold = %s,
-                    title_field = %s, source_field = %s, metadata = %s WHERE id = %s""",
-                (
-                    storable(collection.description),
-                    collection.match_threshold,
-                    collection.partial_threshold,
-                    storable(collection.title_field),
-                    storable(collection.source_field),
-                    metadata,
-                    stored.id,
-                ),
-            )
+            statement = """
+                UPDATE {s}.collections SET description = %s, title_field = %s, source_field = %s,
+                    match_threshold = %s, partial_threshold = %s, metadata = %s WHERE id = %s"""
+            texts = map(storable, (collection.description, collection.title_field, collection.source_field))
+            thresholds = (collection.match_threshold, collection.partial_threshold)
+            await tables.execute(statement, (*texts, *thresholds, metadata, stored.id))
 
     async def delete_collection(self, name: str) -> None:
         """Delete a collection with all its documents."""
         async with open_tables(self._connections, write=True) as tables:
             stored = await lock_collection(tables, storable(name))
             await tables.execute("DELETE FROM {s}.collections WHERE id = %s", (stored.id,))
-            await self._drop_index(tables, stored.id)
+            await tables.execute("DROP INDEX IF EXISTS {s}.{index}", index=sql.Identifier(index_name(stored.id)))
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -231,12 +222,6 @@ class PgvectorStore:
                 f"{self._name}: search = \"vector\" needs vectors, and nothing makes them: configure 'embedding', "
                 f'install flexchat-minilm, or write search = "keyword"'
             )
-
-    async def _drop_index(self, tables: Tables, collection_id: int) -> None:
-        query = "SELECT 1 FROM pg_indexes WHERE schemaname = %s AND indexname = %s"
-        name = index_name(collection_id)
-        if await tables.rows(query, (self._config.schema, name)):
-            await tables.execute("DROP INDEX {s}.{index}", index=sql.Identifier(name))
 
     async def _reranked(self, text: str, hits: _Hits) -> _Hits:
         if self._reranker is None:

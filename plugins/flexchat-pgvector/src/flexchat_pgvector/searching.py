@@ -134,22 +134,13 @@ async def by_words(tables: Tables, question: SearchQuery) -> Ranking:
     scored: list[tuple[float, float, int]] = []
     for language in sorted({c.language for c in question.collections}):
         among = [c for c in question.collections if c.language == language]
-        values = [
-            language,
-            question.text[:MAX_QUESTION_CHARS],
-            MAX_TERMS,
-            [c.id for c in among],
-            *parameters,
-            sum(c.about.documents for c in among),
-            question.depth,
-        ]
+        terms = (language, question.text[:MAX_QUESTION_CHARS], MAX_TERMS)
+        ids, total = [c.id for c in among], sum(c.about.documents for c in among)
+        values = (*terms, ids, *parameters, total, question.depth)
         rows = await tables.rows(_BM25, values, condition=condition)
         scored += [(-score, max(0.0, 1 - weight / whole), key) for key, score, weight, whole in rows]
-    scored.sort()
-    return Ranking(
-        keys=[key for _, _, key in scored[: question.depth]],
-        distances={key: distance for _, distance, key in scored[: question.depth]},
-    )
+    distances = {key: distance for _, distance, key in sorted(scored)[: question.depth]}
+    return Ranking(keys=[*distances], distances=distances)
 
 
 async def hits_of(tables: Tables, question: SearchQuery, keys: Sequence[int]) -> dict[int, tuple[Any, ...]]:

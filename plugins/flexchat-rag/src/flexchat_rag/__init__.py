@@ -6,26 +6,6 @@ async with FlexChat.from_config("flexchat.toml") as chat:
     report = await add_files(chat.stores["documents"], "docs")
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from flexchat.lazy import attach_stub
 
-if TYPE_CHECKING:
-    from .ingest.fields import FieldMapping
-    from .ingest.pipeline import IngestOptions, IngestReport, add_files
-
-# Imported on first access: every command imports this package.
-_LATER = {
-    "FieldMapping": "ingest.fields",
-    "IngestOptions": "ingest.pipeline",
-    "IngestReport": "ingest.pipeline",
-    "add_files": "ingest.pipeline",
-}
-
-__all__ = ["FieldMapping", "IngestOptions", "IngestReport", "add_files"]
-
-
-def __getattr__(name: str) -> Any:
-    """Import the public names on first access."""
-    if name not in _LATER:
-        raise AttributeError(f"module 'flexchat_rag' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -20,10 +20,5 @@ class RehearsalConfig:
 
 def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
     """Encode each tool as ``{"type": "function", "function": {name, description, parameters}}``, schema unchanged."""
-    return [
-        {
-            "type": "function",
-            "function": {"name": t.name, "description": t.description, "parameters": dict(t.parameters)},
-        }
-        for t in tools
-    ]
+    functions = ({"name": t.name, "description": t.description, "parameters": dict(t.parameters)} for t in tools)
+    return [{"type": "function", "function": function} for function in functions]

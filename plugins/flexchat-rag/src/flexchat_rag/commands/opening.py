@@ -136,13 +136,8 @@ async def all_documents(store: DocumentStore, collection: str, where: Any = None
 
 def as_data(document: Document) -> dict[str, Any]:
     """Convert a document to the JSON form of ``rag export``."""
-    return {
-        "id": document.id,
-        "title": document.title,
-        "text": document.text,
-        "source": document.source,
-        "metadata": dict(document.metadata),
-    }
+    data = {name: getattr(document, name) for name in ("id", "title", "text", "source")}
+    return {**data, "metadata": dict(document.metadata)}
 
 
 def format_count(number: int, noun: str) -> str:

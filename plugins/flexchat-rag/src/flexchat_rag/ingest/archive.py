@@ -77,6 +77,21 @@ def transitional(path: Path) -> BinaryIO:
     return converted
 
 
+def local_name(element: Any) -> str:
+    """Return the name of an XML element without its namespace; empty for comments and the like."""
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def elements(root: Any, *names: str) -> Iterator[Any]:
+    """Yield the elements of these names, at any depth."""
+    return (element for element in root.iter() if local_name(element) in names)
+
+
+def texts_of(root: Any, *names: str) -> list[str]:
+    """Return the texts of the elements of these names, at any depth, without blank ones."""
+    return [element.text.strip() for element in elements(root, *names) if (element.text or "").strip()]
+
+
 class XmlParts:
     """The XML parts of an archive."""
 

@@ -9,13 +9,8 @@ from typing import Any, Literal
 
 import attrs
 
-from .archive import check_archive, transitional
+from .archive import check_archive, elements, local_name, texts_of, transitional
 from .sections import Reading, Section, SectionBuilder, parsing
-
-
-def local_name(element: Any) -> str:
-    """Return the name of an XML element without its namespace; empty for comments and the like."""
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
 def equation(element: Any) -> str:
@@ -303,14 +298,14 @@ class DocxText:
         except Exception:  # noqa: BLE001  whatever is wrong with it, the text around it is there
             self._reading.unread[f"{what}#"] += 1
             return ""
-        words = [each.text for each in root.iter() if local_name(each) in ("t", "v") and (each.text or "").strip()]
+        words = texts_of(root, "t", "v")
         if not words:
             self._reading.unread[f"{what}#"] += 1
             return ""
         return f"[{what.capitalize()}: {', '.join(words)}]"
 
     def _count_deleted(self, element: Any) -> None:
-        if any(local_name(each) in ("delText", "t") and (each.text or "").strip() for each in element.iter()):
+        if texts_of(element, "delText", "t"):
             self._reading.unread["deletion# kept as tracked change#"] += 1
 
 
@@ -379,13 +374,8 @@ def _blocks(document: Any, reading: Reading) -> Iterator[Block]:
 
 def _repeated(body: Any, name: str, part: Any, styles: dict[str, str], reading: Reading) -> Iterator[Block]:
     """Yield the headers or footers, each text once."""
-    parts = dict.fromkeys(
-        value
-        for element in body.iter()
-        if local_name(element) == name
-        for key, value in element.attrib.items()
-        if key.endswith("}id")
-    )
+    references = (reference.attrib.items() for reference in elements(body, name))
+    parts = dict.fromkeys(value for attributes in references for key, value in attributes if key.endswith("}id"))
     seen: set[tuple[Block, ...]] = set()
     for reference in parts:
         inner = part.related_parts.get(reference)

@@ -73,14 +73,7 @@ def record_of(fields: Mapping[str, Any], mapping: FieldMapping, place: str) -> R
         place: Position in the file, such as "line 3".
     """
     if mapping == FieldMapping() and _is_exported(fields):
-        return Record(
-            id=fields["id"],
-            title=fields["title"],
-            text=fields["text"],
-            source=fields["source"],
-            metadata=fields["metadata"],
-            whole=True,
-        )
+        return Record(**fields, whole=True)
     missing = [name for name in mapping.text_fields if name not in fields]
     if mapping.text_fields and len(missing) == len(mapping.text_fields):
         there = ", ".join(list(fields)[:20]) or "none"

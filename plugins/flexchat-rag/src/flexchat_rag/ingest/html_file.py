@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from email.message import EmailMessage
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .encoding import SETTLES, TextFile
 from .sections import Piece, Reading, Section, SectionBuilder, UnreadableFileError, check_size, parsing
@@ -203,22 +203,19 @@ def read_html(path: Path, reading: Reading) -> Iterator[Piece]:
     Raises:
         UnreadableFileError: The file is too large or too deeply nested.
     """
-    from selectolax.lexbor import LexborHTMLParser
-
     size = path.stat().st_size
     if size > MAX_BYTES:
         raise UnreadableFileError(f"has {size:,} bytes, which is more than the {MAX_BYTES:,} an HTML page may have")
-    content = path.read_bytes()
-    if _depth(content) > MAX_DEPTH:
-        raise UnreadableFileError(f"nests more than {MAX_DEPTH:,} elements in each other")
-    with TextFile(path, reading, label=_label(content[:4096], reading)) as file:
-        tree = LexborHTMLParser(file.read())
+    with path.open("rb") as raw:
+        label = _label(raw.read(4096), reading)
+    with TextFile(path, reading, label=label) as file:
+        text = file.read()
+        yield from html_sections(text, SectionBuilder(), reading)
         yield from file.troubles()
-    yield from _sections(tree, SectionBuilder(), reading)
 
 
 def html_sections(text: str, builder: SectionBuilder, reading: Reading) -> Iterator[Piece]:
-    """Yield the text of a page embedded in another file.
+    """Yield the text of a page.
 
     Raises:
         UnreadableFileError: The page is too large or too deeply nested.
@@ -229,10 +226,7 @@ def html_sections(text: str, builder: SectionBuilder, reading: Reading) -> Itera
         raise UnreadableFileError(f"holds a page of more than {MAX_BYTES:,} characters")
     if _depth(text.encode("utf-8", "replace")) > MAX_DEPTH:
         raise UnreadableFileError(f"nests more than {MAX_DEPTH:,} elements in each other")
-    yield from _sections(LexborHTMLParser(text), builder, reading)
-
-
-def _sections(tree: Any, builder: SectionBuilder, reading: Reading) -> Iterator[Piece]:
+    tree = LexborHTMLParser(text)
     title = tree.head.css_first("title") if tree.head is not None else None
     yield from builder.heading(0, title.text() if title is not None else "")
     about = tree.head.css_first("meta[name='description' i]") if tree.head is not None else None

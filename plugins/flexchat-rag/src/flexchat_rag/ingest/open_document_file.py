@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .archive import XmlParts, check_archive
-from .docx_file import local_name
+from .archive import XmlParts, check_archive, elements, local_name
 from .sections import ENCRYPTED, Piece, Reading, Section, SectionBuilder, UnreadableFileError, parsing
 
 _SKIPPED = {"tracked-changes", "forms", "sequence-decls", "table-of-content", "binary-data", "ruby-text"}
@@ -26,7 +25,7 @@ def read_open_document(path: Path, reading: Reading) -> Iterator[Piece]:
     with parsing("OpenDocument file"), path.open("rb") as file:
         parts = XmlParts(file)
         manifest = parts.tree("META-INF/manifest.xml")
-        if manifest is not None and any(local_name(each) == "encryption-data" for each in manifest.iter()):
+        if manifest is not None and next(elements(manifest, "encryption-data"), None) is not None:
             raise UnreadableFileError(ENCRYPTED)
         root = parts.tree("content.xml")
         pieces = [*_pieces(root, reading)] if root is not None else []
@@ -34,8 +33,8 @@ def read_open_document(path: Path, reading: Reading) -> Iterator[Piece]:
 
 
 def _pieces(root: Any, reading: Reading) -> Iterator[Section]:
-    body = next((each for each in root.iter() if local_name(each) == "body"), root)
-    slides = [each for each in body.iter() if local_name(each) == "page" and "drawing" in each.tag]
+    body = next(elements(root, "body"), root)
+    slides = [page for page in elements(body, "page") if "drawing" in page.tag]
     for number, slide in enumerate(slides, 1):
         yield from _Text(reading, {"slide": number}).sections(slide)
     if not slides:
@@ -85,15 +84,14 @@ class _Text:
             self._builder.add(f"{remark}\n\n")
 
     def _table(self, table: Any) -> None:
-        for row in table.iter():
-            if local_name(row) == "table-row":
-                cells = [" ".join(self._flat(cell).split()) for cell in row if "table-cell" in local_name(cell)]
-                if any(cells):
-                    self._builder.add(f"{' | '.join(cells)}\n")
+        for row in elements(table, "table-row"):
+            cells = [" ".join(self._flat(cell).split()) for cell in row if "table-cell" in local_name(cell)]
+            if any(cells):
+                self._builder.add(f"{' | '.join(cells)}\n")
         self._builder.add("\n")
 
     def _flat(self, parent: Any) -> str:
-        texts = [self._inline(each) for each in parent.iter() if local_name(each) in ("p", "h")]
+        texts = map(self._inline, elements(parent, "p", "h"))
         return " ".join(text for text in texts if text.strip())
 
     def _inline(self, element: Any) -> str:

@@ -46,6 +46,8 @@ PATIENCE = 5
 
 _PAGE = 1_000
 
+_Batch = tuple[list[Document], bool]
+
 Outcome = Literal["added", "changed", "unchanged", "removed", "failed"]
 
 
@@ -248,22 +250,24 @@ class _Run:
     async def _store_file(self, file: FoundFile, reading: Reading) -> tuple[Outcome, str]:
         stored, troubles = self._known.get(file.source), _Troubles()
 
-        def begin() -> tuple[str, list[Document], Iterator[Document]]:
+        def begin() -> tuple[str, _Batch, Iterator[Document]]:
             kind = kind_of(file.path, reading)
             digest = _digest(file.path, kind, self._options)
             if stored is not None and stored.complete and stored.digest == digest:
-                return "", [], iter(())
+                return "", ([], False), iter(())
             documents = _documents(file, kind, self._options, troubles, reading)
             return digest, _take_batch(documents), documents
 
-        digest, batch, documents = await run_in_thread(begin)
+        digest, (batch, is_full), documents = await run_in_thread(begin)
         if not digest:
             return "unchanged", ""
         if not batch and not troubles.count:
             reading.note("holds no text")
-        while _may_go_on(batch) and (following := await run_in_thread(_take_batch, documents)):
-            await self._add(batch, Source(name=file.source, digest=digest, complete=False))
-            batch = following
+        while is_full:
+            following, is_full = await run_in_thread(_take_batch, documents)
+            if following:
+                await self._add(batch, Source(name=file.source, digest=digest, complete=False))
+                batch = following
         # An incomplete source gets no digest: the next run reads it again and reports the missing parts again.
         await self._add(batch, Source(name=file.source, digest=f"{digest}!" if troubles.count else digest))
         return "added" if stored is None else "changed", f"{file.source}: {troubles}" if troubles.count else ""
@@ -308,16 +312,16 @@ class _Troubles:
 
     def __init__(self) -> None:
         self.count = 0
-        self._told: list[str] = []
+        self._texts: list[str] = []
 
     def add(self, trouble: Trouble) -> None:
         self.count += 1
-        if len(self._told) < MAX_TROUBLES:
-            self._told.append(trouble.text)
+        if len(self._texts) < MAX_TROUBLES:
+            self._texts.append(trouble.text)
 
     def __str__(self) -> str:
-        more = self.count - len(self._told)
-        return "; ".join(self._told) + (f"; and {more:,} more" if more else "")
+        more = self.count - len(self._texts)
+        return "; ".join(self._texts) + (f"; and {more:,} more" if more else "")
 
 
 def _documents(
@@ -356,7 +360,8 @@ def _in_bounds(piece: Section | Record, reading: Reading) -> Section | Record:
     return piece
 
 
-def _take_batch(documents: Iterator[Document]) -> list[Document]:
+def _take_batch(documents: Iterator[Document]) -> _Batch:
+    """Return the next documents, and whether more may follow: the batch is full."""
     batch: list[Document] = []
     size = 0
     try:
@@ -364,17 +369,12 @@ def _take_batch(documents: Iterator[Document]) -> list[Document]:
             batch.append(document)
             size += len(document.text)
             if len(batch) >= MAX_AT_ONCE or size >= MAX_CHARS_AT_ONCE:
-                break
+                return batch, True
     except (FlexChatError, OSError):
         raise
     except Exception as error:
         raise UnreadableFileError(f"cannot be read ({error_name(error)[:230]})") from error
-    return batch
-
-
-def _may_go_on(batch: Sequence[Document]) -> bool:
-    """Return True if a batch ended because it was full."""
-    return len(batch) >= MAX_AT_ONCE or sum(len(document.text) for document in batch) >= MAX_CHARS_AT_ONCE
+    return batch, False
 
 
 def _digest(path: Path, kind: Kind, options: IngestOptions) -> str:

@@ -140,7 +140,7 @@ class SectionBuilder:
         if not title:
             return
         if self._bare and self._path and level <= self._path[-1][0]:
-            yield from self._bare_heading()
+            yield self._section(self._path[-1][1])
         while self._path and (self._path[-1][0] >= level or self._path[-1][1] == title):
             self._path.pop()
         self._path.append((level, title))
@@ -170,22 +170,16 @@ class SectionBuilder:
     def flush(self) -> Iterator[Section]:
         """Yield the collected text as a section."""
         if self._parts:
-            text = "".join(self._parts).rstrip()
-            yield Section(text=text, headings=self._headings(), metadata=self._place())
-            self._parts, self._size, self._bare = [], 0, False
+            yield self._section("".join(self._parts).rstrip())
 
     def end(self) -> Iterator[Section]:
         """Yield the last section; a heading without text becomes a text."""
         yield from self.flush()
         if self._bare:
-            yield from self._bare_heading()
+            yield self._section(self._path[-1][1])
 
-    def _bare_heading(self) -> Iterator[Section]:
-        yield Section(text=self._path[-1][1], headings=self._headings(), metadata=self._place())
-        self._bare = False
-
-    def _headings(self) -> tuple[str, ...]:
-        return tuple(title for _, title in self._path)
-
-    def _place(self) -> dict[str, Any]:
-        return {**self.metadata, **({"line": self._line} if self._line is not None else {})}
+    def _section(self, text: str) -> Section:
+        self._parts, self._size, self._bare = [], 0, False
+        place = {"line": self._line} if self._line is not None else {}
+        headings = tuple(title for _, title in self._path)
+        return Section(text=text, headings=headings, metadata={**self.metadata, **place})

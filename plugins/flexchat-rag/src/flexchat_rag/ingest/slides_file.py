@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .archive import XmlParts, check_archive, transitional
-from .docx_file import local_name
+from .archive import XmlParts, check_archive, elements, local_name, texts_of, transitional
 from .sections import Piece, Reading, SectionBuilder, Trouble, parsing, short_reason
 
 _SLIDE = re.compile(r"ppt/slides/slide(\d+)\.xml")
@@ -38,13 +37,9 @@ def _slides(parts: XmlParts) -> list[str]:
     """Return the slides in presentation order, or by number if the file has none."""
     root = parts.tree("ppt/presentation.xml")
     by_id = {id: name for id, kind, name in parts.related("ppt/presentation.xml") if kind == "slide"}
-    in_order = [
-        by_id[value]
-        for each in (root.iter() if root is not None else ())
-        if local_name(each) == "sldId"
-        for key, value in each.attrib.items()
-        if key.endswith("}id") and value in by_id
-    ]
+    slides = elements(root, "sldId") if root is not None else ()
+    ids = [value for slide in slides for key, value in slide.attrib.items() if key.endswith("}id")]
+    in_order = [by_id[id] for id in ids if id in by_id]
     numbered = sorted((int(match[1]), name) for name in parts.names if (match := _SLIDE.fullmatch(name)))
     return in_order or [name for _, name in numbered]
 
@@ -52,7 +47,7 @@ def _slides(parts: XmlParts) -> list[str]:
 def _slide(parts: XmlParts, name: str, number: int, reading: Reading) -> Iterator[Piece]:
     root = parts.tree(name)
     builder = SectionBuilder({"slide": number})
-    titles = [each for each in root.iter() if local_name(each) == "sp" and _placeholder(each) in ("title", "ctrTitle")]
+    titles = [shape for shape in elements(root, "sp") if _placeholder(shape) in ("title", "ctrTitle")]
     for each in titles:
         yield from builder.heading(1, " ".join(_paragraphs(each)))
     for text in _texts(root, {*map(id, titles)}, reading):
@@ -74,13 +69,12 @@ def _words(parts: XmlParts, kind: str, part: str, reading: Reading) -> str:
     if root is None:
         return ""
     if kind == "notesSlide":
-        bodies = [each for each in root.iter() if local_name(each) == "sp" and _placeholder(each) == "body"]
-        notes = " ".join(text for each in bodies for text in _paragraphs(each))
+        bodies = [shape for shape in elements(root, "sp") if _placeholder(shape) == "body"]
+        notes = " ".join(text for body in bodies for text in _paragraphs(body))
         return f"[Notes: {notes}]" if notes else ""
     if kind == "comments":
-        texts = [each.text for each in root.iter() if local_name(each) in ("text", "t") and (each.text or "").strip()]
-        return "\n".join(f"[Comment: {text.strip()}]" for text in texts)
-    words = [each.text.strip() for each in root.iter() if local_name(each) in ("t", "v") and (each.text or "").strip()]
+        return "\n".join(f"[Comment: {text}]" for text in texts_of(root, "text", "t"))
+    words = texts_of(root, "t", "v")
     return f"[{'Chart' if kind == 'chart' else 'Diagram'}: {', '.join(words)}]" if words else ""
 
 
@@ -96,7 +90,7 @@ def _texts(parent: Any, titles: set[int], reading: Reading) -> Iterator[str]:
             rows = [[" ".join(_paragraphs(cell)) for cell in row if local_name(cell) == "tc"] for row in each]
             yield "\n".join(" | ".join(row) for row in rows if any(row))
         elif name == "pic":
-            about = next((one.get("descr") for one in each.iter() if local_name(one) == "cNvPr"), None)
+            about = next((one.get("descr") for one in elements(each, "cNvPr")), None)
             if about:
                 yield f"[Picture: {' '.join(about.split())}]"
             else:
@@ -108,16 +102,13 @@ def _texts(parent: Any, titles: set[int], reading: Reading) -> Iterator[str]:
 
 
 def _paragraphs(parent: Any) -> list[str]:
-    return [text for each in parent.iter() if local_name(each) == "p" and (text := _text(each))]
+    return [text for paragraph in elements(parent, "p") if (text := _text(paragraph))]
 
 
 def _text(paragraph: Any) -> str:
-    pieces = []
-    for each in paragraph.iter():
-        name = local_name(each)
-        pieces.append((each.text or "") if name == "t" else "\n" if name == "br" else "\t" if name == "tab" else "")
-    return "".join(pieces).strip()
+    signs = {"br": "\n", "tab": "\t"}
+    return "".join(signs.get(local_name(each)) or each.text or "" for each in elements(paragraph, "t", *signs)).strip()
 
 
 def _placeholder(shape: Any) -> str:
-    return next((each.get("type", "body") for each in shape.iter() if local_name(each) == "ph"), "")
+    return next((each.get("type", "body") for each in elements(shape, "ph")), "")
