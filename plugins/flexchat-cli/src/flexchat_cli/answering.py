@@ -198,9 +198,7 @@ class Answering:
     def message_options(self) -> RequestOptions:
         """The options that apply to a single message."""
         options: Any = {name: value for name, value in self.options.items() if name in PER_MESSAGE}
-        if self.schema is not None:
-            options["response_format"] = self.schema
-        typed: RequestOptions = options
+        typed: RequestOptions = options if self.schema is None else options | {"response_format": self.schema}
         return typed
 
     @property
