@@ -78,23 +78,12 @@ def chat(
             closing.callback(lambda: runner.run(close()))
             if interactive and kept.continued is None:
                 terminal.say("this conversation is kept on this machine; --no-keep keeps nothing", "dim")
-        talk = _Talk(
-            chat=chat,
-            kept=kept,
-            context=context,
-            answering=answering,
-            runner=runner,
-            variables=variables,
-            interactive=interactive,
-            approve=approve,
-            closing=closing,
-            before=kept.continued if kept is not None else None,
-        )
+        talk = _Talk(chat, kept, context, answering, runner, variables, closing, approve=approve)
         failures = talk.go()
     return FAILED if failures and not interactive else OK
 
 
-@attrs.define(kw_only=True, eq=False)
+@attrs.define(eq=False)
 class _Talk:
     """A conversation at the terminal: its messages, its store, and the event loop it runs on."""
 
@@ -104,13 +93,17 @@ class _Talk:
     answering: Answering
     runner: asyncio.Runner
     variables: Mapping[str, Any]
-    interactive: bool
-    approve: bool
     closing: contextlib.ExitStack
-    turns: list[Turn] = attrs.field(factory=list)
-    spent: Spending = attrs.field(factory=Spending)
-    before: ConversationInfo | None = None
-    model: str = ""
+    approve: bool = attrs.field(kw_only=True)
+    turns: list[Turn] = attrs.field(factory=list, init=False)
+    spent: Spending = attrs.field(factory=Spending, init=False)
+    before: ConversationInfo | None = attrs.field(init=False)
+    interactive: bool = attrs.field(init=False)
+    model: str = attrs.field(default="", init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.before = self.kept.continued if self.kept is not None else None
+        self.interactive = self.terminal.interactive()
 
     @property
     def terminal(self) -> Terminal:

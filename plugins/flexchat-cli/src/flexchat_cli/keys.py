@@ -69,10 +69,8 @@ def list_(context: CommandContext) -> None:
     """
     host = context.load_plugins()
     data = [*_config_keys(context), *_variable_keys(context, host)]
-    rows = []
-    for key in data:
-        unused = f" (and {', '.join(key['also'])}, not used)" if key["also"] else ""
-        rows.append((key["name"], MASK, key["source"] + unused))
+    unused = [f" (and {', '.join(key['also'])}, not used)" if key["also"] else "" for key in data]
+    rows = [(key["name"], MASK, key["source"] + note) for key, note in zip(data, unused, strict=True)]
     context.show_rows(data, ("name", "key", "from"), rows, "no key is known: flexchat keys set NAME stores one")
 
 

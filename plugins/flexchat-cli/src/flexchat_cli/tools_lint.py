@@ -73,12 +73,10 @@ def lint(context: CommandContext, providers: tuple[str, ...], file: str | None, 
         terminal.json(_report(findings, modes, refused) | ({"fixed": fixed} if fix else {}))
     elif fix:
         terminal.json(fixed)
-        for finding in findings:
-            if finding.sentence:
-                terminal.say(finding.sentence)
+        for sentence in filter(None, (finding.sentence for finding in findings)):
+            terminal.say(sentence)
     else:
-        none = f"no tools: {file} has none" if file else _NO_TOOLS
-        _print(findings, terminal, none)
+        _print(findings, terminal, f"no tools: {file} has none" if file else _NO_TOOLS)
     return FAILED if refused else OK
 
 
@@ -199,8 +197,7 @@ def _print(findings: Sequence[ToolFinding], terminal: Terminal, none: str) -> No
                 terminal.paragraph(line, indent="      ")
     outcomes = [finding.outcome for finding in findings if finding.tool]
     counts = ", ".join(f"{outcomes.count(name)} {name}" for name in ("accepted", "rewritten", "refused"))
-    tools = len({finding.tool for finding in findings if finding.tool})
-    if tools:
+    if tools := len({finding.tool for finding in findings if finding.tool}):
         terminal.out(f"{counted(tools, 'tool')}: {counts}", "bold")
     else:
         terminal.say(none)
@@ -229,19 +226,10 @@ def _report(
     modes: Mapping[str, tuple[str, SchemaDialect]],
     refused: Iterable[tuple[str, str]],
 ) -> dict[str, Any]:
-    return {
-        "findings": [
-            {
-                "tool": finding.tool or None,
-                "provider": modes[finding.dialect][0],
-                "dialect": finding.dialect,
-                "outcome": finding.outcome,
-                "notes": [attrs.asdict(note) for note in finding.notes],
-            }
-            for finding in findings
-        ],
-        "refused": [{"tool": tool, "provider": provider} for tool, provider in refused],
-    }
+    entries = []
+    for finding in findings:
+        entries.append(attrs.asdict(finding) | {"tool": finding.tool or None, "provider": modes[finding.dialect][0]})
+    return {"findings": entries, "refused": [{"tool": tool, "provider": provider} for tool, provider in refused]}
 
 
 def _as_data(tool: ToolDefinition) -> dict[str, Any]:

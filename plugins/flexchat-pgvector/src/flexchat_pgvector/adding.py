@@ -182,9 +182,8 @@ class Adder:
         except RetrievalError as error:
             if not isinstance(error.__cause__, psycopg.Error):
                 raise
-            _LOG.warning(
-                "no index: %s", error
-            )  # The documents are already stored, so a missing index must not fail the add.
+            # The documents are already stored, so a missing index must not fail the add.
+            _LOG.warning("no index: %s", error)
         else:
             self._seen_indexes.add(collection_id)
 

@@ -75,12 +75,8 @@ async def _delete(
     if doomed.all:
         await store.delete_collection(collection.name)
         return count
-    return await store.delete(
-        collection=collection.name,
-        ids=[*doomed.ids] or None,
-        sources=[*doomed.source] or None,
-        where=doomed.where,
-    )
+    names = {"ids": [*doomed.ids] or None, "sources": [*doomed.source] or None}
+    return await store.delete(collection=collection.name, where=doomed.where, **names)
 
 
 async def _count(chosen: OpenStore, doomed: Doomed) -> int:

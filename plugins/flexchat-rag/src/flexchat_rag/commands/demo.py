@@ -113,18 +113,12 @@ def _tell_files(out: Any, report: IngestReport, embedding: str | None) -> None:
 def _as_data(
     report: IngestReport, embedding: str | None, question: str, hits: RetrievalHits, answer: str
 ) -> dict[str, Any]:
-    return {
-        "files": report.added + report.changed,
-        "passages": report.passages,
-        "failures": report.failures,
-        "embedding": embedding,
-        "question": question,
-        "hits": [
-            {"title": document.title, "source": document.source, "distance": distance}
-            for document, distance in zip(hits.documents, hits.distances, strict=True)
-        ],
-        "answer": answer,
-    }
+    pairs = zip(hits.documents, hits.distances, strict=True)
+    entries = [
+        {"title": document.title, "source": document.source, "distance": distance} for document, distance in pairs
+    ]
+    data = {"files": report.added + report.changed, "passages": report.passages, "failures": report.failures}
+    return {**data, "embedding": embedding, "question": question, "hits": entries, "answer": answer}
 
 
 def _documents_here() -> list[str]:

@@ -175,11 +175,9 @@ class DocxText:
         yield Block(text="", kind="end of table")
 
     def _cell(self, cell: Any) -> str:
-        blocks = [(block.kind, " ".join(block.text.split())) for block in self.blocks(cell)]
-        text = ""
-        for kind, each in blocks:  # a table in a cell: semicolons separate its rows
-            text += f"{each}; " if kind == "row" else f"{each} "
-        return text.strip().removesuffix(";")
+        # Semicolons separate the rows of a table in a cell.
+        texts = (" ".join(block.text.split()) + ("; " if block.kind == "row" else " ") for block in self.blocks(cell))
+        return "".join(texts).strip().removesuffix(";")
 
     def _within(self, parent: Any, tag: str) -> Iterator[Any]:
         for child in parent:
@@ -215,11 +213,8 @@ class DocxText:
         if name in ("oMath", "oMathPara"):
             return equation(element)
         if name == "ruby":
-            return "".join(
-                f"({self._inline(each)})" if local_name(each) == "rt" else self._inline(each)
-                for each in sorted(element, key=lambda each: local_name(each) == "rt")
-                if local_name(each) in ("rt", "rubyBase")
-            )
+            bases, readings = (map(self._inline, elements(element, name)) for name in ("rubyBase", "rt"))
+            return "".join([*bases, *(f"({reading})" for reading in readings)])
         if name in _GONE:
             self._count_deleted(element)
             return ""

@@ -337,9 +337,8 @@ def plan_adding(connection: sqlite3.Connection, name: str, rows: Sequence[Row], 
             f" {embedder or 'no embedder'}: configure that embedding, or delete its documents and add them again"
         )
     there = _there(connection, number, rows) if filled and number is not None else {}
-    missing = dict.fromkeys(
-        row.read_as for row in rows if row.id not in there or there[row.id][1:3] != (row.title, row.text)
-    )
+    new = (row for row in rows if row.id not in there or there[row.id][1:3] != (row.title, row.text))
+    missing = dict.fromkeys(row.read_as for row in new)
     return Plan(embeds=True, missing=tuple(missing), dimensions=dimensions)
 
 
@@ -368,10 +367,9 @@ def add_documents(
     if plan.dimensions is not None:
         lengths.add(plan.dimensions)
     if len(lengths) > 1:
-        raise RetrievalError(
-            f"the collection '{name}': {embedder} gave vectors of different lengths ({sorted(lengths)}); "
-            f"if its model has changed, delete the documents and add them again"
-        )
+        problem = f"{embedder} gave vectors of different lengths ({sorted(lengths)})"
+        advice = "if its model has changed, delete the documents and add them again"
+        raise RetrievalError(f"the collection '{name}': {problem}; {advice}")
     connection.execute("INSERT OR IGNORE INTO collections (name) VALUES (?)", (name,))
     number = collection_number(connection, name)
     if rows:

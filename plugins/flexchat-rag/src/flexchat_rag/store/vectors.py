@@ -147,9 +147,8 @@ class Matrices:
             self._kept = {number: each for number, each in self._kept.items() if number in there}
             matrix = _Matrix(np.empty((0, dimensions), np.float32), np.empty(0, np.int64), None, removals=removals)
             self._kept[collection] = matrix
-        if (
-            version > matrix.version
-        ):  # Otherwise another thread has already loaded a newer version than this transaction sees.
+        # Otherwise another thread has already loaded a newer version than this transaction sees.
+        if version > matrix.version:
             if removals != matrix.removals:
                 _remove(matrix, connection, collection)
             _append(matrix, connection, collection)
