@@ -192,7 +192,9 @@ class CommandGroup(click.Group):
 
     def __init__(self, words: str = "") -> None:
         name = words.rpartition(" ")[2] or "flexchat"
-        super().__init__(name, params=[*common_options(_want_help)], add_help_option=False, no_args_is_help=False)
+        # Help prints nothing yet: the words that follow may name the command whose help it is.
+        options = [*common_options(lambda ctx: ctx.meta.update({_HELP: True}))]
+        super().__init__(name, params=options, add_help_option=False, no_args_is_help=False)
         self._words = words
         self.subcommand_metavar = "COMMAND …"
         self.options_metavar = ""
@@ -258,10 +260,6 @@ class CommandGroup(click.Group):
         """Return the next words of the commands."""
         start = len(self._words) + 1 if self._words else 0
         return [*dict.fromkeys(name[start:].split()[0] for name in self._names(ctx))]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command or group of that next word; None if there is none."""
-        return self._find(ctx, f"{self._words} {cmd_name}".strip())
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[click.shell_completion.CompletionItem]:
         """Return the next words that begin like this, without importing a command."""
@@ -359,11 +357,6 @@ class CommandGroup(click.Group):
         where = f"flexchat {self._words}".strip()
         asks = "" if self._words else f"; flexchat ask {full} asks a model"
         return UsageError(f"no command is called '{full}'{hint}; {where} --help lists them{asks}")
-
-
-def _want_help(ctx: click.Context) -> None:
-    """Print nothing yet: the words that follow may name the command whose help it is."""
-    ctx.meta[_HELP] = True
 
 
 def _is_group(full: str, names: Mapping[str, Any]) -> bool:
