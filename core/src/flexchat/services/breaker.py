@@ -69,7 +69,8 @@ class CircuitBreaker:
             remaining = self._next_trial - now
             raise CircuitOpen(
                 f"{self._name} is not asked for now: {self._reason}{'' if self._reason.endswith(_ENDS) else '.'} "
-                f"Requests have been refused for {now - self._opened_at:.0f} s; the next attempt is in {remaining:.0f} s",
+                f"Requests have been refused for {now - self._opened_at:.0f} s, "
+                f"the next attempt is in {remaining:.0f} s",
                 remaining,
             )
         # Moved before the trial runs: the calls that begin meanwhile are refused instead of tried as well.
