@@ -6,6 +6,18 @@ async with FlexChat.from_config("flexchat.toml") as chat:
     report = await add_files(chat.stores["documents"], "docs")
 """
 
-from flexchat.lazy import attach_stub
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
+if TYPE_CHECKING:
+    from .ingest.fields import FieldMapping
+    from .ingest.pipeline import IngestOptions, IngestReport, add_files
+
+__all__ = ["FieldMapping", "IngestOptions", "IngestReport", "add_files"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the public names on first access: every command imports this package."""
+    if name not in __all__:
+        raise AttributeError(f"module 'flexchat_rag' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.ingest.pipeline"), name)

@@ -1,4 +1,0 @@
-"""The public names of ``flexchat_rag``, for type checkers and for the module itself."""
-
-from .ingest.fields import FieldMapping as FieldMapping
-from .ingest.pipeline import IngestOptions as IngestOptions, IngestReport as IngestReport, add_files as add_files
