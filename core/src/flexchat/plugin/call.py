@@ -117,7 +117,7 @@ class Offer(Protocol):
 
 
 class Deadline:
-    """A limit of time for the body of an ``async with``, which can be stopped and go on.
+    """A limit of time for the body of an ``async with``, which can be paused.
 
     Args:
         seconds: How long the body may take.
@@ -129,15 +129,15 @@ class Deadline:
         self._timeout = asyncio.timeout(seconds)
         self._left = 0.0
 
-    def stop(self) -> None:
-        """Let time stand still."""
+    def pause(self) -> None:
+        """Pause the deadline."""
         when = self._timeout.when()
         if when is not None and not self._timeout.expired():
             self._left = when - asyncio.get_running_loop().time()
             self._timeout.reschedule(None)
 
-    def go_on(self) -> None:
-        """Let time pass again."""
+    def resume(self) -> None:
+        """Resume it with the time that was left."""
         with contextlib.suppress(RuntimeError):  # the body has ended: what asked was a task of its own
             self._timeout.reschedule(asyncio.get_running_loop().time() + self._left)
 
@@ -271,14 +271,14 @@ class Call:
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Let the tool's time stand still, and that of the tools that called it, while it waits for a person."""
+        """Pause the deadline of the tool, and those of the tools that called it, while it waits for a person."""
         stopped = []
         call: Call | None = self
         while call is not None:
             call._waits += 1
             stopped.append((call, call.deadline))
             if call._waits == 1 and call.deadline is not None:
-                call.deadline.stop()
+                call.deadline.pause()
             call = call.parent
         try:
             yield
@@ -286,7 +286,7 @@ class Call:
             for each, deadline in stopped:
                 each._waits -= 1
                 if each._waits == 0 and deadline is not None:
-                    deadline.go_on()
+                    deadline.resume()
 
     @property
     def path(self) -> str:
