@@ -4,9 +4,11 @@ import asyncio
 import contextlib
 import gc
 
+import attrs
 import pytest
 from flexchat import FlexChat, StorageError, TextDelta, TurnFinished, UnknownConversationError, UserMessage
 from flexchat.conversations.view import Conversations
+from flexchat.turn.recording import conversation_turn
 from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider
 
@@ -174,3 +176,12 @@ async def test_the_view_of_a_tenant_reaches_its_own_conversations_only(chat, sto
     assert len(await theirs.turns("c", last=1)) == 1
     await theirs.delete("c")
     assert list(await theirs.list()) == []
+
+
+async def test_an_answer_that_is_not_the_models_last_text_is_kept_beside_it(chat):
+    """Else the text is kept once, in the messages."""
+    turn = await chat.respond("Why?")
+    other = attrs.evolve(turn, response=attrs.evolve(turn.response, content="Because."))
+
+    assert (conversation_turn(turn).shown, conversation_turn(turn).answer) == (None, turn.response.content)
+    assert conversation_turn(other).answer == "Because."
