@@ -345,6 +345,7 @@ def test_what_is_no_run_is_a_value_error(data):
         {"tests": True},
         {"repetition": -1},
         {"usage": {"input_tokens": "many"}},
+        {"usage": {"input_tokens": -1}},
         {"cost": "free"},
         {"run": 7},
         {"aspects": [1]},

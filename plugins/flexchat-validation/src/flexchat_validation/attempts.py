@@ -150,6 +150,8 @@ def attempt_from_dict(data: Any) -> Attempt:
     attempt = structured(fields, Attempt, "an attempt")
     if not (attempt.id and attempt.at and attempt.key.model_id):
         raise ValueError("an attempt must have an id, a model_id and a time")
+    if attempt.usage is not None and min(attempt.usage.to_dict().values(), default=0) < 0:
+        raise ValueError("an attempt: usage: counts of tokens must be at least 0")
     if not 0 <= attempt.successes <= attempt.tests or not attempt.tests:
         raise ValueError(f"{attempt.successes} of {attempt.tests} tests cannot have succeeded")
     return attempt
