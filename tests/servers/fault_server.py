@@ -377,7 +377,7 @@ async def stream_for_a_whole(wire: Wire) -> None:
 
 @fault("Protocol")
 async def bad_utf_8(wire: Wire) -> None:
-    """Sends a byte inside of a text that is not UTF-8."""
+    """Sends a byte inside a string that is not UTF-8."""
     await wire.answer(wire.body.replace(b"world", b"wor\xffld"))
 
 
