@@ -173,7 +173,7 @@ class KeyedTurns:
         Raises: See FlexChat.join.
         """
         assert request.idempotency_key is not None
-        joining = _Joining(self, memory, request, request.idempotency_key, self._digest(request))
+        joining = _Joining(self, memory, request, request.idempotency_key, self._digest(request), time.monotonic())
         while True:
             # Of two equal requests at once, the second finds the turn that the first has started.
             async with memory.lock(joining.owner_key):
@@ -206,7 +206,7 @@ class _Joining:
     request: ChatRequest
     key: str
     digest: str
-    began: float = attrs.field(factory=time.monotonic)
+    began: float
 
     @property
     def owner_key(self) -> _OwnerKey:
