@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import gzip
 import logging
+import random
 import re
 import secrets
 import traceback
@@ -38,6 +39,9 @@ PROBES = ("/health", "/ready")
 MAX_DISCARD_S = 30.0
 MAX_SILENCE_S = 1.0
 """How long the rest of a refused request is read in all, and how long for its next piece."""
+
+MAX_DISCARD_PAUSE_S = 0.02
+"""How long the reader of a refused request's rest pauses after a piece, at most."""
 
 MIN_PACKED = 1_000
 """Bytes from which an answer is packed; a shorter one fits into one packet."""
@@ -294,6 +298,9 @@ class _Body:
                 while not self.is_read:
                     async with asyncio.timeout(MAX_SILENCE_S):
                         await self.receive()
+                    # Pauses of different lengths: the bodies of many refused requests would otherwise be read in the
+                    # same turns of the event loop, and every other request would wait for all of them.
+                    await asyncio.sleep(random.uniform(0, MAX_DISCARD_PAUSE_S))
 
 
 class _Answer:
