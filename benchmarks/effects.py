@@ -45,10 +45,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "servers"
 import attrs
 import effects_http
 import effects_mcp
+from effects_broken import BREAKS, break_order
 from flexchat import EffectUnknownError, FlexChat, FlexChatError, StuckTurnError, ToolContext, tool
 from flexchat.assembly import installed_plugins
-from flexchat.calls.claim import ClaimEffect
-from flexchat.turn.journal import Journal
 from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
 
@@ -58,7 +57,6 @@ TURNS = ("pay", "pay_with_key", "pay_and_ask", "pay_late", "pay_or_die", *effect
 TOOLS = {"by hand": "pay", "by hand, with key": "pay_with_key"}
 """The tools that are called by hand."""
 KINDS = (*TURNS, *(f"{tool}, delivered twice" for tool in TURNS), *TOOLS)
-BREAKS = ("claim", "finish", "journal", "effect", "key")
 RESTARTS = 0.1
 """Part of the rounds in which the server is restarted."""
 CHANGES = 0.5
@@ -424,52 +422,6 @@ async def attempt(folder, kept, service, run, kind, kill):
     await asyncio.sleep(0.02 if kind.startswith("pay_late") else 0)
     await chat.aclose()
     await store.aclose()
-
-
-def replace(name, method):
-    """Replace a method of ClaimEffect, which must have it: otherwise nothing would be broken."""
-    assert hasattr(ClaimEffect, name), name
-    setattr(ClaimEffect, name, method)
-
-
-def break_order(what):
-    """Change the order of things, to see that the driver notices."""
-    if what == "claim":
-
-        async def run_before_claim(self, call, rest):
-            result = await rest()
-            call.has_started = True
-            await self._claim_or_wait(call, self._describe_call(call))
-            return result
-
-        replace("_run_once", run_before_claim)
-    elif what == "finish":
-
-        async def never(self, call, effect, state, result):
-            return result
-
-        replace("_finish", never)
-    elif what == "key":
-        may_ask_again = staticmethod(lambda call, effect: effect.handle is not None or call.tool.honours_key)
-
-        async def by_the_tool(self, call, rest, wanted, lost):
-            return await recover(self, call, rest, wanted, attrs.evolve(lost, honours_key=call.tool.honours_key))
-
-        recover = ClaimEffect._recover_lost
-        replace("_may_ask_again", may_ask_again)
-        replace("_recover_lost", by_the_tool)
-    elif what == "effect":
-
-        async def as_declared(self, call, rest):
-            return await rest()
-
-        replace("_follow_row", as_declared)
-    elif what == "journal":
-
-        async def later(self):
-            return None
-
-        Journal.flush = later
 
 
 def set_clock(seconds):

@@ -24,9 +24,9 @@ import time
 from pathlib import Path
 
 import hypothesis
+from effects_broken import break_order
 from flexchat import EffectUnknownError, FlexChat, FlexChatError, ToolContext, tool
 from flexchat.assembly import installed_plugins
-from flexchat.calls.claim import ClaimEffect
 from flexchat.calls.effects import Effects
 from flexchat.conversations import effect_rows
 from flexchat.conversations.memory_ledger import MemoryLedger
@@ -544,31 +544,6 @@ def run(schedules, seed, store=None, *, steps=40):
             phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
         ),
     )
-
-
-def replace(name, method):
-    """Replace a method of ClaimEffect, which must have it: otherwise nothing would be broken."""
-    assert hasattr(ClaimEffect, name), name
-    setattr(ClaimEffect, name, method)
-
-
-def break_order(what):
-    """Change the order of things, to see that it is noticed."""
-    if what == "claim":
-
-        async def run_before_claim(self, call, rest):
-            result = await rest()
-            call.has_started = True
-            await self._claim_or_wait(call, self._describe_call(call))
-            return result
-
-        replace("_run_once", run_before_claim)
-    else:
-
-        async def never(self, call, effect, state, result):
-            return result
-
-        replace("_finish", never)
 
 
 def main():
