@@ -5,6 +5,7 @@ import threading
 
 import pytest
 from flexchat import FlexChat, ToolMessage, tool
+from flexchat.plugin import hookimpl
 from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
 
@@ -126,3 +127,37 @@ async def test_an_answer_that_came_late(store):
     (result,) = results_in(model)
     assert "'pay' took effect (its tool answered late). Its result: " in result.content
     assert '"paid": 10' in result.content
+
+
+@pytest.mark.parametrize("fact", [{"state": "unknown"}, {"state": "unknown", "key": 7}, "unknown", [], None])
+async def test_a_step_may_have_facts_of_the_same_name(store, fact):
+    """They are kept with the turn, and no effect is looked for."""
+
+    @tool(effect="read")
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    class Audit:
+        name = "audit"
+        stage = "report"
+
+        async def __call__(self, call, rest):
+            call.facts["effect"] = fact
+            return await rest()
+
+        @hookimpl
+        def flexchat_register_steps(self):
+            yield self
+
+    model = ScriptedProvider([calls(("look", {})), says("Seen."), says("Again.")])
+    chat = FlexChat.from_config(CONFIG, tools=[look], providers={"s": model}, hooks=[Audit()])
+    chat.keep_in(store)
+
+    await chat.respond("Look", **C)
+    turn = await chat.respond("And?", **C)
+
+    assert (turn.content, len(results_in(model))) == ("Again.", 1)
+    (first, _) = await store.turns(**C, tenant="default")
+    assert first.tool_calls[0].facts == {"effect": fact}
+    assert first.unknown_effects == {}

@@ -359,9 +359,9 @@ def _copy(source: Turn | ChatResponse | ConversationTurn, names: Sequence[str]) 
 
 def _unknown_effects(records: Sequence[ToolCallRecord]) -> Mapping[str, str]:
     """Return the keys of unknown effects by call id."""
-    effects = {record.call_id: record.facts["effect"] for record in records if "effect" in record.facts}
-    return {
-        id: effect["key"]
-        for id, effect in effects.items()
-        if isinstance(effect, Mapping) and effect.get("state") == "unknown"
-    }
+    keys = {}
+    for record in records:
+        match record.facts.get("effect"):  # a plugin's step may use this name for data of its own
+            case {"key": str(key), "state": "unknown"}:
+                keys[record.call_id] = key
+    return keys
