@@ -116,28 +116,31 @@ def test_a_name_that_two_packages_take_is_nobodys():
     assert "acme-policy 1.0 and impostor 6.6" in reason
 
 
-class Installed:
-    """An entry point."""
+class Installed(importlib.metadata.EntryPoint):
+    """An entry point whose value is the plugin, or the error that importing it raises."""
 
-    dist = None
-
-    def __init__(self, name, value, plugin):
-        self.name, self.value, self._plugin = name, value, plugin
+    def __init__(self, name, group, value, plugin):
+        super().__init__(name, value, group)
+        vars(self)["plugin"] = plugin
 
     def load(self):
-        if isinstance(self._plugin, Exception):
-            raise self._plugin
-        return self._plugin
+        if isinstance(self.plugin, Exception):
+            raise self.plugin
+        return self.plugin
 
 
 def test_entry_points_of_the_group_are_gates(monkeypatch):
     """Those of the other group are not; one that stands in both is loaded once, as a gate."""
     policy = Policy()
-    groups = {
-        "flexchat": [Installed("both", "acme", policy), Installed("other", "x", ImportError("gone"))],
-        "flexchat.gates": [Installed("both", "acme", policy), Installed("broken", "y", ImportError("no acme_rules"))],
-    }
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: groups[group])
+    entries = importlib.metadata.EntryPoints(
+        [
+            Installed("both", "flexchat", "acme", policy),
+            Installed("other", "flexchat", "x", ImportError("gone")),
+            Installed("both", "flexchat.gates", "acme", policy),
+            Installed("broken", "flexchat.gates", "y", ImportError("no acme_rules")),
+        ]
+    )
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda: entries)
     host = PluginHost()
 
     host.load_installed()

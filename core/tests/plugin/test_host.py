@@ -47,19 +47,14 @@ def test_a_plugin_is_active_and_says_what_it_provides():
 def test_a_plugin_whose_import_fails_is_reported(monkeypatch, error):
     """One broken plugin does not keep the others from loading."""
 
-    class Entry:
-        group, value, dist = "flexchat", "x:y", None
-
-        def __init__(self, name):
-            self.name = name
-
+    class Entry(importlib.metadata.EntryPoint):
         def load(self):
             if self.name == "broken":
                 raise error
             return offering(self.name)
 
-    entries = [Entry("broken"), Entry("fine")]
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: entries)
+    entries = importlib.metadata.EntryPoints(Entry(name, "x:y", "flexchat") for name in ("broken", "fine"))
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda: entries)
     host = PluginHost()
 
     host.load_installed()

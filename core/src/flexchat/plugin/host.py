@@ -160,12 +160,12 @@ class PluginHost:
         Raises:
             PluginLoadError, PluginConflictError: In strict mode only.
         """
-        plugins = list(importlib.metadata.entry_points(group=ENTRY_POINT_GROUP))
-        entry_ids = {id(entry) for entry in plugins}  # plugins found for any group are not gates
-        gates = [entry for entry in importlib.metadata.entry_points(group=GATES_GROUP) if id(entry) not in entry_ids]
+        installed = importlib.metadata.entry_points()  # read once: this opens a file of each installed package
+        plugins, gates = installed.select(group=ENTRY_POINT_GROUP), installed.select(group=GATES_GROUP)
         of_gates = {entry.value for entry in gates}  # a plugin in both groups is loaded once
         entries = [
-            (entry, entry.value in of_gates) for entry in gates + [e for e in plugins if e.value not in of_gates]
+            *((entry, True) for entry in gates),
+            *((entry, False) for entry in plugins if entry.value not in of_gates),
         ]
         # An editable install can appear twice in the metadata.
         unique = {(entry.name, entry.value): (entry, gate) for entry, gate in entries}
