@@ -67,6 +67,12 @@ from flexchat.plugin.threads import run_in_thread as run_in_thread
 from .body import Body as Body
 from .building import AnswerParts as AnswerParts, usage_of as usage_of
 from .characters import CharacterJoiner as CharacterJoiner
+from .config_writing import (
+    changed_config as changed_config,
+    changed_yaml as changed_yaml,
+    dumped_yaml as dumped_yaml,
+    toml_table as toml_table,
+)
 from .dialects.argument_names import sent_arguments as sent_arguments, with_own_names as with_own_names
 from .dialects.lint import lint_tools as lint_tools
 from .dialects.rewrite import rewrite as rewrite
@@ -159,4 +165,3 @@ from .text_reader import (
     ThinkTags as ThinkTags,
     offered_names as offered_names,
 )
-from .yaml_writing import changed_yaml as changed_yaml, dumped_yaml as dumped_yaml
