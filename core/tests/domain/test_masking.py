@@ -177,6 +177,7 @@ def test_known_secrets_are_masked_in_keys_and_values():
     assert Mask(["s3cr3t!x"]).mask_given_data({"s3cr3t!x": ["a s3cr3t!x", 1, None]}) == {"***": ["a ***", 1, None]}
 
 
+@pytest.mark.slow
 def test_secrets_added_later_are_masked_and_the_oldest_forgotten():
     mask = Mask(["from-the-start"])
     for number in range(1_500):

@@ -18,6 +18,7 @@ from flexchat_mcp.source import McpSource
 from installed import installed
 
 __all__ = ["installed"]
+HERE = Path(__file__).resolve().parent
 SERVER = Path(__file__).resolve().parents[3] / "tests" / "servers" / "mcp_program.py"
 ERAS = ("modern", "handshake")
 MODERN_FIRST = ("modern", pytest.param("handshake", marks=pytest.mark.slow))
@@ -103,6 +104,19 @@ def gone(pids, within_s=30.0):
             return False
         time.sleep(0.001)
     return True
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "quick: starts a server, and runs with the quick tests nevertheless")
+
+
+@pytest.hookimpl(tryfirst=True)  # before slow tests are left out
+def pytest_collection_modifyitems(items):
+    """Mark tests that start a server as slow, except for the few marked quick."""
+    for item in items:
+        starts_server = {"folder", "guarded"} & set(getattr(item, "fixturenames", ()))
+        if starts_server and item.path.is_relative_to(HERE) and not item.get_closest_marker("quick"):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ def effects(folder):
     return len(folder.lines("effects"))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_tool_is_called(chat_of, folder, era):
     """MCP servers as sources of tools, in both eras of the protocol (TC-9, TC-128)."""
@@ -56,6 +57,7 @@ async def test_text_without_a_form_is_replaced_also_when_no_step_has_done_so(sou
     assert json.loads(folder.lines("effects")[0]) == {"text": "a\ufffd"}
 
 
+@pytest.mark.quick
 async def test_wrong_arguments_do_not_get_to_the_server(chat_of, folder):
     chat = chat_of()
 
@@ -65,6 +67,7 @@ async def test_wrong_arguments_do_not_get_to_the_server(chat_of, folder):
     assert folder.lines("calls") == []
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("fault", ["die", "half", "say why and die"])
 async def test_a_write_whose_answer_was_lost_is_unknown_and_not_sent_again(chat_of, folder, era, fault):
@@ -96,6 +99,7 @@ async def test_a_read_is_asked_again_of_a_fresh_server_once(chat_of, folder, era
     assert len(folder.lines("calls")) == 4
 
 
+@pytest.mark.quick
 async def test_a_server_that_takes_keys_gets_the_same_one_again(chat_of, folder):
     """Of a call that is made again with its key, after its answer was lost."""
     chat = chat_of(idempotency_meta="example.com/key", restarts=50)
@@ -322,6 +326,7 @@ async def test_what_the_server_refuses_is_said(chat_of, folder, era, fault, said
     assert (await chat.call_tool("add", {"a": 2})).result == "2"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_person_answers_what_a_server_asks(chat_of, folder, era):
     """And the tool that changes something has done it once."""
@@ -470,6 +475,7 @@ async def test_an_unusable_output_schema_is_reported_and_promises_nothing(chat_o
     assert "'look': its results are not checked, because its outputSchema is unusable" in caplog.text
 
 
+@pytest.mark.quick
 @pytest.mark.slow
 async def test_one_broken_server_does_not_touch_another(chat_of, folder, tmp_path):
     other = tmp_path / "other"
@@ -523,6 +529,7 @@ def answers(*blocks, **rest):
     return json.dumps({"content": [*blocks], **rest})
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_an_image_is_part_of_the_result(chat_of, folder, era):
     chat = chat_of(era)

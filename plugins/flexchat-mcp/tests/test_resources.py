@@ -25,6 +25,7 @@ def tools_of(chat):
     return {tool.name: tool.effect for tool in chat.tools.sources.state("fake").tools}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_what_a_server_has_is_listed_and_read(readable, era):
     chat = readable(era, prefix="f_")

@@ -18,6 +18,7 @@ async def alive(source):
     return len((await source.server.ask(list_tools)).tools)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("era", "version"), [("modern", "2026-07-28"), ("handshake", "2025-11-25")])
 async def test_both_eras_are_spoken(source_of, folder, era, version):
     source = source_of(era)
@@ -87,6 +88,7 @@ async def _call(client):
     return await call_tool(client, "add", {"a": 1})
 
 
+@pytest.mark.quick
 async def test_many_calls_at_once_start_one_server(source_of, folder):
     source = source_of()
     found = await asyncio.gather(*(source.server.ask(_call) for _ in range(20)))

@@ -17,6 +17,7 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer", "description
 ADD = {"name": "add", "description": "Add.", "inputSchema": SCHEMA, "annotations": {"readOnlyHint": True}}
 
 
+@pytest.mark.quick
 async def test_nothing_is_started_before_a_tool_is_needed(chat_of, folder):
     chat = chat_of()
     assert chat.tools.sources.state("fake").status == "not opened"
@@ -36,6 +37,7 @@ async def test_what_was_accepted_is_offered_without_the_server(chat_of, folder):
     assert len(folder.lines("starts")) == 1
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("era", ERAS)
 async def test_all_pages_are_read(source_of, era):
     assert [tool.name for tool in await source_of(era, "pages").tools()] == ["add", "count"]
@@ -169,6 +171,7 @@ async def test_a_trusted_server_is_called_as_accepted(chat_of, folder):
     assert (await chat.call_tool("add", {"a": 1})).success
 
 
+@pytest.mark.quick
 async def test_a_server_that_restarts_as_another_one_is_noticed(chat_of, folder):
     folder.tools(ADD)
     chat = chat_of(effects={"add": "read"})

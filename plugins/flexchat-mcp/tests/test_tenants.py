@@ -55,6 +55,7 @@ def tools_of(folder, **tools):
 # ---- whose it is
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_each_tenant_has_a_process_that_knows_whose_it_is(chat_for, folder, era):
     chat = chat_for(era)

@@ -42,7 +42,7 @@ def test_where_it_is_not_installed_the_note_says_what_to_install(monkeypatch):
     monkeypatch.setattr(
         importlib.metadata,
         "entry_points",
-        lambda **given: [entry for entry in every(**given) if entry.name != "validation"],
+        lambda: importlib.metadata.EntryPoints(entry for entry in every().select() if entry.name != "validation"),
     )
 
     _, (note,) = check_config(CONFIG, installed_plugins())

@@ -23,12 +23,14 @@ def status(answer):
     return answer.split(b"\r\n", 1)[0].split(b" ", 1)[1][:3] if answer else b""
 
 
+@pytest.mark.slow
 def test_a_body_of_50_mb_is_refused_before_it_is_sent(server):
     """413 as soon as the head is there."""
     answer = server.talk(f"POST /api/config/validate HTTP/1.1\r\n{HEAD}Content-Length: 52428800\r\n\r\n".encode())
     assert status(answer) == b"413"
 
 
+@pytest.mark.slow
 def test_a_body_in_pieces_that_never_end_is_refused(server):
     """No Content-Length: counted as it comes. The client gets its answer, although it sends on."""
     piece = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
@@ -39,6 +41,7 @@ def test_a_body_in_pieces_that_never_end_is_refused(server):
         assert status(connection.recv(65_536)) == b"413"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "more", "expected"),
     [
@@ -71,6 +74,7 @@ def test_a_refused_body_that_expects_100_is_not_waited_for(server):
     assert status(server.talk(head.encode())) == b"413"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begun", [b"", b"GET", b"GET / HTTP/1.1\r\nHost: 127", b"GET / HTTP/1.1\r\nX-A: b\r\n"])
 def test_a_head_that_is_never_complete_is_closed(server, begun):
     """Half-sent requests and silent connections."""
@@ -91,6 +95,7 @@ def test_a_head_that_drips_is_closed_too(server):
     assert status(answer) == b"408"
 
 
+@pytest.mark.slow
 def test_a_body_that_stops_is_408(server):
     answer = server.talk(f'POST /api/config/validate HTTP/1.1\r\n{HEAD}Content-Length: 100\r\n\r\n{{"te'.encode())
     assert status(answer) == b"408"
@@ -104,6 +109,7 @@ def test_after_a_good_request_the_next_head_has_its_limit_too(server):
         assert status(connection.recv(65_536)) == b"408"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "request_",
     [

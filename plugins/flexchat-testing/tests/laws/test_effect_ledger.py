@@ -166,6 +166,7 @@ BROKEN = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
 def test_a_ledger_that_breaks_a_law_is_caught(kind):
     class Laws(LedgerConformance):

@@ -99,6 +99,7 @@ async def test_a_run_tries_every_case_and_its_events_tell_every_attempt_once(cas
     assert [r["id"] for r in (await client.get("/api/validation/runs")).json()["runs"]] == [run["id"]]
 
 
+@pytest.mark.slow
 async def test_a_run_watched_from_its_middle_tells_every_attempt_once(cases, running):
     """Over a socket, while it goes on: what was before, and what comes."""
     gate = asyncio.Semaphore(2)
@@ -313,6 +314,7 @@ async def test_many_results_are_read_and_told_of_apart_with_the_same_answers(cas
     assert (await client.post("/api/validation/import", content=b"{,")).status_code == 415
 
 
+@pytest.mark.slow
 async def test_the_matrix_comes_in_parts(told):
     """An import may bring more models than one answer should hold."""
     client = await told.client()
