@@ -11,10 +11,12 @@ import jsonschema
 import pytest
 import tomli
 from flexchat.config.reading import read_config
-from flexchat.plugin import ConfigTable, ToolHandler, hookimpl
+from flexchat.plugin import ConfigTable, Implementation, ImplementationType, ToolDefinition, ToolHandler, hookimpl
 from flexchat.plugin.host import PluginHost
+from flexchat.store import ConversationStoreType, DocumentStoreType
 from flexchat_builtin import plugin as builtin
-from flexchat_cli.editor_schema import build_schema, config_schema
+from flexchat_cli import config_schema
+from flexchat_sdk import ProviderType
 
 DOCS = Path(__file__).parents[3] / "docs" / "config.md"
 
@@ -62,14 +64,44 @@ class Builtin:
     handler: str | None = None
 
 
-SCHEMA = build_schema(
-    {"openai": OpenAIish, "scripted": Scripted},
-    {"mock": Mock, "builtin": Builtin},
-    {"memory": Scripted},
-    {"sqlite": Scripted},
-    {},
-    ["calculator"],
-)
+def create(*_):
+    raise NotImplementedError
+
+
+class Kinds:
+    """Two providers, two ways to run a tool, a store of each kind, and a tool."""
+
+    @hookimpl
+    def flexchat_register_providers(self):
+        yield ProviderType(name="openai", config_class=OpenAIish, create=create, tool_formats={})
+        yield ProviderType(name="scripted", config_class=Scripted, create=create, tool_formats={})
+
+    @hookimpl
+    def flexchat_register_implementation_types(self):
+        yield ImplementationType(name="mock", settings_class=Mock, run=create)
+        yield ImplementationType(name="builtin", settings_class=Builtin, run=create)
+
+    @hookimpl
+    def flexchat_register_document_stores(self):
+        yield DocumentStoreType(name="memory", config_class=Scripted, create=create)
+
+    @hookimpl
+    def flexchat_register_conversation_stores(self):
+        yield ConversationStoreType(name="sqlite", config_class=Scripted, create=create)
+
+    @hookimpl
+    def flexchat_register_tools(self):
+        parameters, implementation = {"type": "object"}, Implementation(type="mock")
+        yield ToolDefinition(name="calculator", description="d", parameters=parameters, implementation=implementation)
+
+
+def schema_with(plugin):
+    host = PluginHost()
+    host.register(plugin, "kinds")
+    return config_schema(host)
+
+
+SCHEMA = schema_with(Kinds())
 
 GOOD: dict[str, Any] = {
     "$schema": "./flexchat.schema.json",
@@ -179,7 +211,7 @@ def test_keys_are_described_with_their_defaults_and_limits():
 
 
 def test_without_plugins_there_is_a_schema_still():
-    bare = build_schema({}, {}, {}, {}, {}, [])
+    bare = config_schema(PluginHost())
 
     jsonschema.Draft202012Validator.check_schema(bare)
     assert jsonschema.Draft202012Validator(bare).is_valid({"llms": {}, "responses": []})

@@ -8,14 +8,14 @@ from .conversations_store import (
     short_id as short_id,
     tenant_option as tenant_option,
 )
-from .checking import check_config as check_config, find_check_problems as find_check_problems
+from .check import check_config as check_config, find_check_problems as find_check_problems
 from .tool_costs import BYTES_PER_TOKEN as BYTES_PER_TOKEN, rule_cost as rule_cost, tokens_of as tokens_of
 from .editor_schema import config_schema as config_schema
-from .finding import find_config as find_config
-from .journal_cost import cost_of_steps as cost_of_steps, rounds_of as rounds_of
+from .context import find_config as find_config
+from .turns import cost_of_steps as cost_of_steps, rounds_of as rounds_of
 from .terminal import limit_retry_notes as limit_retry_notes
 from .context import report_notes as report_notes
-from .parameters import FILE_NAME as FILE_NAME, TEXT as TEXT, argument as argument
+from .parameters import FILE_NAME as FILE_NAME, TEXT as TEXT, argument as argument, command as command
 from .questions import Questions as Questions, fields_of as fields_of
 from .terminal import Style as Style, Terminal as Terminal, one_line as one_line
 from .tool_arguments import read_arguments as read_arguments

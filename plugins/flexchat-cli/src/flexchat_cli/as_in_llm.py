@@ -2,53 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-COMMANDS = {
-    "prompt": "flexchat ask",
-    "install": "pip install flexchat-NAME, or its folder of a checkout: pip install ./plugins/flexchat-NAME",
-    "uninstall": "pip uninstall flexchat-NAME",
-    "templates": "flexchat prompts list; flexchat ask --save NAME makes one",
-    "fragments": "flexchat ask -f FILE",
-    "schemas": "flexchat ask --schema 'name, age int', or the schema of a named prompt",
-    "embed": "flexchat rag add FILE",
-    "embed-multi": "flexchat rag add FOLDER",
-    "embed-models": "[embedding] in a configuration",
-    "similar": "flexchat rag query WORDS",
-    "collections": "flexchat rag list",
-    "openai": "flexchat ask -m openai/MODEL -o base_url=URL",
-    "options": "options = { … } of a named prompt, or a rule of a configuration",
-    "models list": "flexchat models",
-    "logs list": "flexchat logs",
-    "logs path": "flexchat logs; [conversations] path names the file",
-    "logs status": "flexchat conversations list",
-    "logs on": "log = true in [conversations]",
-    "logs off": "log = false in [conversations], or FLEXCHAT_NO_KEEP=1",
-    "keys path": "flexchat keys list",
-    "plugins list": "flexchat plugins",
-}
+_WORDS = json.loads(Path(__file__).with_name("llm_words.json").read_text("utf-8"))
+
+COMMANDS: Mapping[str, str] = _WORDS["commands"]
 """Commands of llm, and their equivalents here."""
 
-_EQUIVALENTS = {
-    "--cid": "--conversation ID",
-    "-d --database": "path in [conversations]",
-    "-q --query": "flexchat models, and -m NAME",
-    "--options": "-o NAME VALUE",
-    "--sf --system-fragment": "-s TEXT",
-    "--log": "--keep",
-    "-R --hide-reasoning": "nothing: thoughts are not shown",
-    "--key": "flexchat keys set PROVIDER, or its variable",
-    "--async": "nothing: every turn is asynchronous",
-    "-u --usage": "nothing: a terminal shows the usage, --json has it",
-    "--xl --extract-last": "-x",
-    "--cl --chain-limit": "-o max_iterations N",
-    "--template": "-t NAME",
-    "-a --attachment --at": "nothing: images cannot be attached; -f FILE adds a text",
-}
-OPTIONS = {option: here for options, here in _EQUIVALENTS.items() for option in options.split()}
+OPTIONS = {option: here for options, here in _WORDS["options"].items() for option in options.split()}
 """Options of llm's prompt and chat that are spelled otherwise, and their equivalents here."""
 
 _PAIRS = ("-o", "--option", "-p", "--param", "--var")

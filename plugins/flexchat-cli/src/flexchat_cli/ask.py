@@ -20,7 +20,7 @@ from .answering import Answering, answering_options
 from .as_in_llm import AskingCommand
 from .context import CommandContext, UsageError, demo_option, report_notes, require_config, zero_config
 from .conversations_store import NO_KEEP, Keeping, is_logged, keeping_options, open_kept
-from .parameters import TEXT, argument
+from .parameters import TEXT, argument, command
 from .prompts import variables_option
 from .questions import Questions
 from .terminal import Style, Terminal
@@ -224,9 +224,8 @@ NEXT_STEP = (
 _INDENT = "       "
 
 
-@click.command
+@command
 @argument("message", nargs=-1, type=TEXT, help=f"your own question, instead of: {QUESTION}")
-@click.pass_obj
 def demo(context: CommandContext, message: tuple[str, ...]) -> None:
     """See a turn with tool calls; needs no key.
 

@@ -231,24 +231,13 @@ def _alone(lock: Path) -> Iterator[None]:
 _MAX_DOLLARS = Decimal(1_000_000_000)
 
 
-class Dollars(click.ParamType):  # type: ignore[type-arg]  # generic in later versions only
-    """An amount of US dollars above 0."""
-
-    name = "dollars"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
-        """Return the amount.
-
-        Raises:
-            click.BadParameter: It is none.
-        """
-        try:
-            amount = Decimal(value)
-        except InvalidOperation:
-            amount = Decimal("NaN")
-        if not (amount.is_finite() and 0 < amount <= _MAX_DOLLARS):
-            self.fail(f"'{value}' is not an amount of US dollars above 0, such as 0.50", param, ctx)
-        return amount
+def _dollars(value: str) -> Decimal:
+    """Return an amount of US dollars above 0, for click."""
+    with contextlib.suppress(InvalidOperation):
+        amount = Decimal(value)
+        if amount.is_finite() and 0 < amount <= _MAX_DOLLARS:
+            return amount
+    raise click.BadParameter(f"'{value}' is not an amount of US dollars above 0, such as 0.50")
 
 
 class LimitReachedError(FlexChatError):
@@ -356,7 +345,7 @@ _MAX_BYTES = 256 * 1024 * 1024
 @click.option(
     "--max-cost",
     metavar="DOLLARS",
-    type=Dollars(),
+    type=_dollars,
     help="begin no further prompt once the answers have cost this much; the same command with more continues",
 )
 @click.option("--estimate", is_flag=True, help="estimate the cost of reading the prompts, and ask nothing")

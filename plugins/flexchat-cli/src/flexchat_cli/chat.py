@@ -20,6 +20,7 @@ from flexchat.request import RequestOptions
 from .answering import Answering, answering_options
 from .context import FAILED, OK, CommandContext, UsageError, demo_option, report_notes, require_config
 from .conversations_store import NO_KEEP, Keeping, KeptConversation, is_configured, keeping_options, open_kept
+from .parameters import command
 from .prompts import variables_option
 from .questions import Questions
 from .standard_input import announce_wait, expect_utf8
@@ -40,13 +41,12 @@ _HELP = {
 _ENDS = ("/quit", "/exit", "quit", "exit", None)
 
 
-@click.command
+@command
 @click.option("--approve", is_flag=True, help="ask before each call of a tool")
 @answering_options
 @variables_option
 @demo_option
 @keeping_options(f"default: at a terminal unless {NO_KEEP} is set, or if configured")
-@click.pass_obj
 def chat(
     context: CommandContext, approve: bool, answering: Answering, variables: Mapping[str, Any], keeping: Keeping
 ) -> int:

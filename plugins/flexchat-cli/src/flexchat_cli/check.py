@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import attrs
-import click
+from flexchat.assembly import Reviewed, as_configured, assemble, plugins_for, read_tables, run_checks, run_reviews
+from flexchat.calls.manager import ToolManager
+from flexchat.config.document import ConfigDocument
+from flexchat.config.model import Config, ToolsTable
+from flexchat.config.own_variables import OWN_NAMES
+from flexchat.config.positions import KeyPath
+from flexchat.config.reading import ReadConfig, read_config
 from flexchat.domain.text import counted
-from flexchat.errors import ConfigError, Problem, did_you_mean
+from flexchat.errors import ConfigError, Problem, ToolClashError, UnknownToolFormatError, did_you_mean
+from flexchat.llms.llm import Llms
+from flexchat.plugin.host import PluginHost
+from flexchat.tools.registry import verify_trouble
+from flexchat.turn.matching import needs_of
+from flexchat.turn.template import variables_of
+from flexchat.turn.topic import VARIABLES
 
-from .checking import check_config
 from .context import OK, UNUSABLE, CommandContext, UsageError
-from .parameters import FILE_NAME, argument
-
-if TYPE_CHECKING:
-    from flexchat.config.document import ConfigDocument
-    from flexchat.config.model import Config, ToolsTable
-    from flexchat.config.reading import ReadConfig
-    from flexchat.plugin.host import PluginHost
+from .parameters import FILE_NAME, argument, command
+from .tool_costs import rule_cost
 
 _MAX_NAMED = 10
 _NOT_NEEDED = ("llms", "responses")
 """What a configuration of named prompts alone does without."""
 
 
-@click.command
+@command
 @argument(
     "file",
     required=False,
@@ -35,7 +41,6 @@ _NOT_NEEDED = ("llms", "responses")
     metavar="FILE",
     help="the configuration (default: the one that would be used)",
 )
-@click.pass_obj
 def check(context: CommandContext, file: str | None) -> int:
     """Check a configuration.
 
@@ -99,11 +104,6 @@ def _prompts(read: ReadConfig) -> Iterator[Problem]:
 
 def _notes(config: Config, document: ConfigDocument, host: PluginHost) -> Iterator[Problem]:
     """Yield what a usable configuration does not do, although it looks as if it did."""
-    from flexchat.config.own_variables import OWN_NAMES
-    from flexchat.turn.matching import needs_of
-    from flexchat.turn.template import variables_of
-    from flexchat.turn.topic import VARIABLES
-
     for name in variables_of(config.topic.prompt or ""):
         if name not in VARIABLES:
             text = f"no variable is called '{name}'{did_you_mean(name, VARIABLES)}; it stays in the text"
@@ -173,8 +173,7 @@ def _tools(config: Config, left_out: set[str]) -> str:
     return counted(entries - len(left_out), "tool") + (f" ({'; '.join(remarks)})" if remarks else "")
 
 
-@click.command
-@click.pass_obj
+@command
 def schema(context: CommandContext) -> None:
     """Print the JSON Schema of a config.
 
@@ -183,3 +182,92 @@ def schema(context: CommandContext) -> None:
     from .editor_schema import config_schema
 
     context.terminal.json(config_schema(context.installed_plugins()))
+
+
+def check_config(
+    source: str | Path | ConfigDocument | ReadConfig | Mapping[str, Any], plugins: PluginHost | None = None
+) -> tuple[list[Problem], list[Problem]]:
+    """Return a configuration's problems, and things only worth noting; opens no connection."""
+    try:
+        reading = read_config(source)
+    except ConfigError as error:
+        return list(error.problems), []
+    host = plugins or plugins_for(reading)
+    problems: tuple[Problem, ...] = ()
+    try:
+        parts = assemble(reading, host, [], {}, review=False)
+    except ConfigError as error:
+        problems = error.problems
+    else:
+        for path, text in _clashes(parts.config, parts.tools):
+            reading.problem(path, text)
+        # Reads the accepted tools of sources, and opens nothing.
+        notes = [*parts.tools.sources.notes()]
+        notes += _unknown_names(parts.config, parts.tools) if parts.tools.sources.by_name else ()
+        for path, text in (*notes, *_expensive_rules(parts.config, parts.tools, parts.llms)):
+            reading.note(path, text)
+        if parts.config.tools.sources:  # a start does not read the accepted tools; once they are loaded, they count
+            parts.tools.get_registry().names()
+        run_reviews(reading, host, Reviewed(config=parts.config, tools=parts.tools, llms=parts.llms, plugins=host))
+    run_checks(reading, as_configured(host, reading), at_start=False)
+    return [*dict.fromkeys([*problems, *reading.problems])], [*dict.fromkeys(reading.notes)]
+
+
+def find_check_problems(reading: ReadConfig, host: PluginHost) -> list[Problem]:
+    """Return the problems of a usable configuration found only by checks that do not run at start."""
+    host = as_configured(host, reading)
+    read_tables(reading, host)
+    run_checks(reading, host, at_start=False)
+    return reading.problems
+
+
+def _clashes(config: Config, manager: ToolManager) -> Iterator[tuple[KeyPath, str]]:
+    """Yield each rule that would offer two tools of one name, as far as the tools are known."""
+    for index, rule in enumerate(config.responses):
+        try:
+            manager.offer_to(rule)
+        except ToolClashError as error:
+            yield ("responses", index, "tools"), str(error)
+
+
+def _unknown_names(config: Config, manager: ToolManager) -> Iterator[tuple[KeyPath, str]]:
+    """Yield each name that no tool has; at start it could have been that of a source's tool."""
+    registry = manager.get_registry()
+    unopened = [state.name for state in manager.sources.states() if not state.accepted]
+
+    def describe_unknown(name: str) -> str:
+        if unopened:
+            them = ", ".join(unopened)
+            return f"no tool is called '{name}' yet; it may come from a source that was never opened: {them}"
+        return f"no tool is called '{name}'{did_you_mean(name, registry.names())}"
+
+    for index, rule in enumerate(config.responses):
+        for at, name in enumerate((rule.tools and rule.tools.allowed_tools) or ()):
+            if not registry.has(name) and not name.endswith("/*"):
+                yield ("responses", index, "tools", "allowed_tools", at), describe_unknown(name)
+    for index, entry in enumerate(config.tools.registry):
+        path: KeyPath = ("tools", "registry", index)
+        tool = registry.get(entry.name)
+        if tool is None and entry.implementation is None:
+            yield (*path, "name"), describe_unknown(entry.name)
+        trouble = verify_trouble(tool, registry) if tool is not None else None
+        if trouble is not None:
+            yield (*path, "verify"), trouble
+
+
+def _expensive_rules(config: Config, manager: ToolManager, llms: Llms) -> Iterator[tuple[KeyPath, str]]:
+    budget = config.tools.budget_tokens
+    for index, rule in enumerate(config.responses):
+        offered = manager.offered_to(rule)
+        if not offered or rule.llm not in llms:
+            continue
+        try:
+            _, cost = rule_cost(rule, manager, llms)
+        except UnknownToolFormatError:
+            continue
+        if cost.tokens > budget:
+            yield (
+                ("responses", index, "tools"),
+                f"its {len(offered)} tools take about {cost.tokens:,} tokens of every request (tools.budget_tokens is "
+                f"{budget:,}): allow fewer; flexchat tools cost --rule {index + 1} shows the dearest",
+            )

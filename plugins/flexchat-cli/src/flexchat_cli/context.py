@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 from flexchat.errors import ConfigError, FlexChatError, did_you_mean
+from flexchat.files import path_exists, working_folder
 
 from .terminal import Terminal
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from flexchat.config.reading import ReadConfig
     from flexchat.plugin.host import PluginHost
     from flexchat.plugin.records import Records
+
+log = logging.getLogger(__name__)
 
 OK = 0
 """Exit status of a command that did its work."""
@@ -37,6 +41,38 @@ class UsageError(FlexChatError):
     """The command cannot run as typed; the text gives a command line that works."""
 
     exit_status = UNUSABLE
+
+
+FILE_NAMES = ("flexchat.toml", "flexchat.yaml", "flexchat.yml", "flexchat.json")
+"""Default names of a configuration; the first wins."""
+
+
+def find_config(
+    explicit: str | Path | None = None, environ: Mapping[str, str] | None = None, cwd: str | Path | None = None
+) -> Path | None:
+    """Return the configuration file to use: the named one, or FLEXCHAT_CONFIG, or one in the folder.
+
+    A folder may be named instead of a file. Of several with a default name, the first is used, with a warning in the
+    log. None if there is none; something that is not a file is returned, and reading it reports that.
+
+    Raises:
+        PathError: The working folder no longer exists.
+    """
+    folder = Path() if cwd is None else Path(cwd)
+    named = explicit or (os.environ if environ is None else environ).get("FLEXCHAT_CONFIG")
+    if named:
+        path = folder / named
+        if not os.path.isdir(path):
+            return path
+        folder = path
+    if not folder.is_absolute():
+        working_folder()
+    found = [folder / name for name in FILE_NAMES if path_exists(folder / name)]
+    if len(found) > 1:
+        log.warning("using %s; ignoring %s next to it", found[0], found[1].name)
+    if not found and named:
+        return folder / FILE_NAMES[0]  # reading it will report that it does not exist
+    return found[0] if found else None
 
 
 def zero_config(host: PluginHost) -> dict[str, Any]:
@@ -131,8 +167,6 @@ class CommandContext:
 
     def config_file(self) -> Path | None:
         """Return the configuration's file; None if there is none, or if the rehearsal model is to answer."""
-        from .finding import find_config
-
         return None if self.demo else find_config(self.config)
 
     def read_config(self) -> ReadConfig | None:
@@ -179,8 +213,6 @@ class CommandContext:
         functions may be next to it, and hide nothing that is installed. It is added after the plugins are loaded, so
         that nothing in the current folder can pose as a plugin.
         """
-        from flexchat.files import working_folder
-
         host = self.load_plugins(config)
         broken = [report.name for report in host.reports if report.status == "failed"]
         if broken:

@@ -24,19 +24,17 @@ from .conversations_store import (
     tenant_option,
 )
 from .models import saved_names
-from .parameters import FILE_NAME, TEXT, argument, limit_option, run_async
+from .parameters import FILE_NAME, TEXT, argument, command, limit_option
 from .terminal import one_line
 
 _HELP = "its id, or the start of it"
 _id = argument("id", metavar="ID", shell_complete=complete_conversation, help=_HELP)
 
 
-@click.command
+@command
 @click.option("--search", metavar="WORDS", help="only those with all these words in one turn or in the title")
 @limit_option(50)
 @tenant_option
-@click.pass_obj
-@run_async
 async def list_(context: CommandContext, search: str | None, limit: int, tenant: str) -> None:
     """List kept conversations, most recently used first."""
     infos: list[ConversationInfo] = []
@@ -56,13 +54,11 @@ async def list_(context: CommandContext, search: str | None, limit: int, tenant:
     context.show_rows(data, ("id", "last used", "turns", "cost", "title"), rows, empty)
 
 
-@click.command
+@command
 @argument(
     "id", metavar="ID", required=False, shell_complete=complete_conversation, help=f"{_HELP} (default: the last one)"
 )
 @tenant_option
-@click.pass_obj
-@run_async
 async def show(context: CommandContext, id: str | None, tenant: str) -> None:
     """Print a conversation."""
     async with open_conversations(context, tenant) as conversations:
@@ -79,12 +75,10 @@ async def show(context: CommandContext, id: str | None, tenant: str) -> None:
             context.terminal.end_line()
 
 
-@click.command
+@command
 @_id
 @argument("title", metavar="TITLE", nargs=-1, required=True, type=TEXT, help="its new title")
 @tenant_option
-@click.pass_obj
-@run_async
 async def rename(context: CommandContext, id: str, title: tuple[str, ...], tenant: str) -> None:
     """Give a conversation another title."""
     words = " ".join(" ".join(title).split())
@@ -96,12 +90,10 @@ async def rename(context: CommandContext, id: str, title: tuple[str, ...], tenan
     context.show({"id": info.id, "title": words}, f"{short_id(info)} is called: {one_line(words, 80)}")
 
 
-@click.command
+@command
 @argument("ids", metavar="ID", nargs=-1, required=True, shell_complete=complete_conversation, help=_HELP)
 @click.option("--yes", is_flag=True, help="do not ask")
 @tenant_option
-@click.pass_obj
-@run_async
 async def delete(context: CommandContext, ids: tuple[str, ...], yes: bool, tenant: str) -> None:
     """Delete conversations permanently."""
     terminal = context.terminal
@@ -118,13 +110,11 @@ async def delete(context: CommandContext, ids: tuple[str, ...], yes: bool, tenan
     context.show({"deleted": deleted}, "deleted" if deleted else "nothing was deleted")
 
 
-@click.command
+@command
 @argument("ids", metavar="ID", nargs=-1, shell_complete=complete_conversation, help=_HELP)
 @click.option("--all", "all_", is_flag=True, help="every conversation of the tenant")
 @click.option("--output", metavar="FILE", type=FILE_NAME, help="where to write (default: standard output)")
 @tenant_option
-@click.pass_obj
-@run_async
 async def export(context: CommandContext, ids: tuple[str, ...], all_: bool, output: str | None, tenant: str) -> None:
     """Write conversations as Markdown, or as lines of JSON."""
     if bool(ids) == all_:
@@ -156,7 +146,7 @@ def _writer(context: CommandContext, output: str | None) -> Iterator[Callable[[s
         raise UsageError(f"--output: '{output}' cannot be written: {error.strerror or error}") from None
 
 
-@click.command
+@command
 @limit_option(3, "-n", "--limit", "--count", noun=" of turns")
 @click.option("-r", "--response", is_flag=True, help="print the last answer, and nothing else")
 @click.option(
@@ -168,8 +158,6 @@ def _writer(context: CommandContext, output: str | None) -> Iterator[Callable[[s
 @click.option("-q", "--search", metavar="WORDS", type=TEXT, help="only turns that contain all these words")
 @click.option("-m", "--model", metavar="NAME", help="only turns that this model answered: LLM/MODEL, or one of the two")
 @tenant_option
-@click.pass_obj
-@run_async
 async def logs(
     context: CommandContext,
     limit: int,

@@ -10,7 +10,6 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
 import attrs
@@ -30,6 +29,7 @@ from flexchat.config.model import (
 )
 from flexchat.config.structure import is_list_type, is_names_type
 from flexchat.plugin.host import PluginHost
+from flexchat.plugin.records import Records
 from flexchat.tools.python_function import PYTHON
 
 Schema = dict[str, Any]
@@ -45,39 +45,14 @@ _COMMENTS: Schema = {"^_": True, "^comment$": True}
 _BOUNDS = {"min": "minimum", "max": "maximum", "above": "exclusiveMinimum"}
 
 
-def build_schema(
-    providers: Mapping[str, type],
-    implementations: Mapping[str, type],
-    stores: Mapping[str, type],
-    conversation_stores: Mapping[str, type],
-    tables: Mapping[str, tuple[type, str]],
-    tool_names: Sequence[str],
-    handlers: Mapping[str, Sequence[type]] | None = None,
-    sources: Mapping[str, type] | None = None,
-) -> Schema:
-    """Return the schema of a configuration.
-
-    Args:
-        providers: Config classes of the installed kinds of LLM service, by name; attrs classes.
-        implementations: Settings classes of the installed ways to run a tool, by name.
-        stores: Config classes of the installed kinds of document store, by name.
-        conversation_stores: Config classes of the places to keep conversations, by name.
-        tables: Classes of the tables read by plugins, each with a one-line description, by name.
-        tool_names: Ready-made tools, which an entry switches on just by name.
-        handlers: Settings classes of installed tool handlers, by the implementation type that runs them.
-        sources: Config classes of the installed kinds of tool source, by name.
-    """
-    plugins = {
-        LLMEntry: ("provider", providers),
-        StoreEntry: ("provider", stores),
-        ConversationsTable: ("provider", conversation_stores),
-        ImplementationEntry: ("type", implementations),
-    }
-    builder = _Builder(plugins, sorted(tool_names), handlers or {}, sources or {})
+def config_schema(plugins: PluginHost) -> Schema:
+    """Return the JSON Schema of a configuration, including the installed plugins' parts."""
+    builder = _Builder(plugins)
     root = builder.table(Config)
     del root["properties"]["tables"]
-    for name, (cls, summary) in sorted(tables.items()):
-        root["properties"][name] = {**builder.reference(cls), **({"description": summary} if summary else {})}
+    for name, table in sorted(plugins.config_tables.by_name.items()):
+        description = {"description": table.summary} if table.summary else {}
+        root["properties"][name] = {**builder.reference(table.load()), **description}
     root["properties"]["$schema"] = {"type": "string", "description": "Where this schema is; for editors."}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -88,39 +63,20 @@ def build_schema(
     }
 
 
-def config_schema(plugins: PluginHost) -> Schema:
-    """Return the JSON Schema of a configuration, including the installed plugins' parts."""
-    handlers: dict[str, list[type]] = {}
-    for (kind, _), handler in plugins.handlers.by_name.items():
-        if handler.settings_class is not None:
-            handlers.setdefault(kind, []).append(handler.settings_class)
-    return build_schema(
-        {name: kind.config_class for name, kind in plugins.providers.by_name.items()},
-        {kind.name: kind.settings_class for kind in (PYTHON, *plugins.implementation_types.by_name.values())},
-        {name: kind.config_class for name, kind in plugins.document_stores.by_name.items()},
-        {kind.name: kind.config_class for kind in plugins.conversation_stores.by_name.values()},
-        {name: (table.load(), table.summary) for name, table in plugins.config_tables.by_name.items()},
-        [*plugins.tools.by_name],
-        handlers,
-        {name: kind.config_class for name, kind in plugins.tool_sources.by_name.items()},
-    )
-
-
 class _Builder:
     """A builder of schemas from attrs classes. Its state: the definitions made so far, one for each class."""
 
-    def __init__(
-        self,
-        plugins: Mapping[type, tuple[str, Mapping[str, type]]],
-        tool_names: list[str],
-        handlers: Mapping[str, Sequence[type]],
-        sources: Mapping[str, type],
-    ) -> None:
+    def __init__(self, plugins: PluginHost) -> None:
         self.definitions: dict[str, Schema] = {}
-        self._plugins = plugins
-        self._tool_names = tool_names
-        self._handlers = handlers
-        self._sources = sources
+        self._host = plugins
+        implementations = (PYTHON, *plugins.implementation_types.by_name.values())
+        # Of tables with further keys: the key that names a plugin, and the plugins' own classes.
+        self._plugins: dict[type, tuple[str, dict[str, type]]] = {
+            LLMEntry: ("provider", _config_classes(plugins.providers)),
+            StoreEntry: ("provider", _config_classes(plugins.document_stores)),
+            ConversationsTable: ("provider", _config_classes(plugins.conversation_stores)),
+            ImplementationEntry: ("type", {kind.name: kind.settings_class for kind in implementations}),
+        }
 
     def table(self, cls: type) -> Schema:
         """Return the closed schema of a class's table."""
@@ -185,7 +141,8 @@ class _Builder:
                 made = self._tool(made)
             if cls is ToolsTable:
                 del made["properties"]["sources"]
-                made["properties"] |= {name: self._source(kind) for name, kind in sorted(self._sources.items())}
+                sources = _config_classes(self._host.tool_sources)
+                made["properties"] |= {name: self._source(sources[name]) for name in sorted(sources)}
             self.definitions[name] |= made
         return name
 
@@ -204,11 +161,10 @@ class _Builder:
     def _branch(self, core: Schema, key: str, name: str, cls: type) -> Schema:
         own = self.table(cls)
         # The tool's handler may be named outside this table, so the keys of all handlers are accepted here.
-        of_handlers = {
-            key: schema
-            for handler in (self._handlers.get(name, ()) if key == "type" else ())
-            for key, schema in self.table(handler)["properties"].items()
-        }
+        of_handlers: Schema = {}
+        for (kind, _), handler in self._host.handlers.by_name.items():
+            if key == "type" and kind == name and handler.settings_class is not None:
+                of_handlers |= self.table(handler.settings_class)["properties"]
         then = {
             "properties": {**of_handlers, **own["properties"], **core["properties"]},
             "required": own.get("required", []),
@@ -228,13 +184,18 @@ class _Builder:
         With sources installed, the name may be that of a source's tool.
         """
         schema["properties"]["name"]["pattern"] = "^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$"
-        known: Schema = {"properties": {"name": {"enum": self._tool_names}}}
+        tools, sources = self._host.tools.by_name, self._host.tool_sources.by_name
+        known: Schema = {"properties": {"name": {"enum": sorted(tools)}}}
         return {
             **schema,
             "if": {"required": ["implementation"]},
             "then": {"required": ["description", "parameters"]},
-            "else": known if self._tool_names and not self._sources else {},
+            "else": known if tools and not sources else {},
         }
+
+
+def _config_classes(records: Records) -> dict[str, type]:
+    return {name: kind.config_class for name, kind in records.by_name.items()}
 
 
 def _match() -> Schema:

@@ -15,11 +15,12 @@ from flexchat.turn.run import Explanation
 
 from .ask import message_options, read_message
 from .context import FAILED, OK, CommandContext
+from .parameters import command
 from .prompts import variables_option
 from .terminal import Terminal
 
 
-@click.command
+@command
 @message_options
 @variables_option
 @click.option("--topic", help="what the conversation has been about so far")
@@ -30,7 +31,6 @@ from .terminal import Terminal
     multiple=True,
     help="search for documents only there; repeatable",
 )
-@click.pass_obj
 def explain(
     context: CommandContext,
     message: tuple[str, ...],

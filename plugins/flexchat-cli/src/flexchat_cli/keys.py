@@ -15,7 +15,7 @@ from flexchat.domain.masking import MASK, Mask
 from flexchat.errors import did_you_mean
 
 from .context import CommandContext, UsageError
-from .parameters import argument
+from .parameters import argument, command
 from .standard_input import is_given
 from .stored_keys import StoredKey, delete_key, store_key, stored_keys
 from .terminal import Terminal
@@ -60,8 +60,7 @@ def set_(ctx: click.Context, name: str, in_file: bool) -> None:
         terminal.say(f"note: the environment's {variable} comes first", "dim")
 
 
-@click.command
-@click.pass_obj
+@command
 def list_(context: CommandContext) -> None:
     """List the keys and where each comes from.
 
@@ -74,9 +73,8 @@ def list_(context: CommandContext) -> None:
     context.show_rows(data, ("name", "key", "from"), rows, "no key is known: flexchat keys set NAME stores one")
 
 
-@click.command
+@command
 @_name
-@click.pass_obj
 def get(context: CommandContext, name: str) -> None:
     """Print a key, for another program.
 
@@ -92,9 +90,8 @@ def get(context: CommandContext, name: str) -> None:
         context.terminal.out(key[1])
 
 
-@click.command
+@command
 @_name
-@click.pass_obj
 def delete(context: CommandContext, name: str) -> None:
     """Delete a stored key."""
     variable = _variable(name, context.load_plugins(), beside=stored_keys())

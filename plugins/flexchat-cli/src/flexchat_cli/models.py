@@ -21,7 +21,7 @@ from flexchat.llms.open import variables_of
 from flexchat.replacing import replacing
 
 from .context import FAILED, OK, CommandContext, UsageError
-from .parameters import argument, run_async
+from .parameters import argument, command
 from .terminal import Terminal
 
 if TYPE_CHECKING:
@@ -103,12 +103,11 @@ def full_name(name: str, llms: Collection[str], host: PluginHost) -> str:
     )
 
 
-@click.command
+@command
 @argument(
     "model", required=False, metavar="MODEL", help="its name, as -m takes it; without one, the present is printed"
 )
 @click.option("--remove", is_flag=True, help="have no default")
-@click.pass_obj
 def default(context: CommandContext, model: str | None, remove: bool) -> None:
     """Print or set the model that answers without a configuration."""
     names = saved_names()
@@ -124,8 +123,7 @@ def default(context: CommandContext, model: str | None, remove: bool) -> None:
         context.terminal.say("there is no default: flexchat models default openai/gpt-5.2 sets one", "dim")
 
 
-@click.command
-@click.pass_obj
+@command
 def aliases_list(context: CommandContext) -> None:
     """List the aliases of models."""
     aliases = saved_names().aliases
@@ -133,10 +131,9 @@ def aliases_list(context: CommandContext) -> None:
     context.show_rows(aliases, ("alias", "model"), sorted(aliases.items()), empty)
 
 
-@click.command
+@command
 @argument("alias", metavar="ALIAS", help="the short name")
 @argument("model", metavar="MODEL", help="the model, as -m takes it")
-@click.pass_obj
 def aliases_set(context: CommandContext, alias: str, model: str) -> None:
     """Give a model a short name, for -m."""
     if "/" in alias or not alias.strip():
@@ -145,9 +142,8 @@ def aliases_set(context: CommandContext, alias: str, model: str) -> None:
     _save(attrs.evolve(names, aliases={**names.aliases, alias: _resolve(model, context)}))
 
 
-@click.command
+@command
 @argument("alias", metavar="ALIAS", help="the short name")
-@click.pass_obj
 def aliases_remove(context: CommandContext, alias: str) -> None:
     """Remove an alias."""
     names = saved_names()
@@ -184,9 +180,7 @@ def _file() -> Path:
 Answer = tuple[ModelInfo, ...] | ProviderError
 
 
-@click.command
-@click.pass_obj
-@run_async
+@command
 async def models(context: CommandContext) -> int:
     """List the models of the services.
 

@@ -9,7 +9,7 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
@@ -77,14 +77,15 @@ def limit_option(default: int, *names: str, noun: str = "") -> Callable[[Command
     return click.option(*names, "limit", metavar="N", type=int, default=default, callback=check, help=text)
 
 
-def run_async(command: Callable[..., Coroutine[Any, Any, Any]]) -> Command:
-    """Make a coroutine function the function of a command."""
+def command(function: Callable[..., Any]) -> click.Command:
+    """Make a function or a coroutine function a command; its first argument is the CommandContext."""
 
-    @functools.wraps(command)
+    @functools.wraps(function)
     def run(*args: Any, **values: Any) -> Any:
-        return asyncio.run(command(*args, **values))
+        result = function(click.get_current_context().obj, *args, **values)
+        return asyncio.run(result) if inspect.iscoroutine(result) else result
 
-    return run
+    return click.command(run)
 
 
 class FileName(click.Path):

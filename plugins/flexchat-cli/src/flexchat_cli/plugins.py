@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import attrs
-import click
 from flexchat.assembly import SLOW_LOAD_MS
 from flexchat.installing import how_to_install
 from flexchat.plugin.host import CHAT_HOOKS
 from flexchat.plugin.records import PluginReport, Records
 
 from .context import CommandContext
+from .parameters import command
 from .terminal import Style
 
 
-@click.command
-@click.pass_obj
+@command
 def plugins(context: CommandContext) -> None:
     """List the installed plugins.
 

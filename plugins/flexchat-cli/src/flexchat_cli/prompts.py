@@ -21,7 +21,7 @@ from flexchat.replacing import replacing
 from flexchat.turn.template import fill_in, variables_of
 
 from .context import CommandContext, UsageError
-from .parameters import TEXT, argument
+from .parameters import TEXT, argument, command
 from .terminal import one_line
 
 MESSAGE = "message"
@@ -96,8 +96,7 @@ def complete_prompt(ctx: click.Context, param: click.Parameter, incomplete: str)
     return [CompletionItem(name, help=_about(one)) for name, one in prompts.items() if name.startswith(incomplete)]
 
 
-@click.command
-@click.pass_obj
+@command
 def list_(context: CommandContext) -> None:
     """List the named prompts of the configuration."""
     prompts = named_prompts(context)
@@ -107,9 +106,8 @@ def list_(context: CommandContext) -> None:
     context.show_rows(data, ("name", "about"), rows, empty)
 
 
-@click.command
+@command
 @argument("name", shell_complete=complete_prompt, help="its name")
-@click.pass_obj
 def show(context: CommandContext, name: str) -> None:
     """Print a named prompt."""
     prompt = named_prompt(context, name)

@@ -18,7 +18,7 @@ from flexchat_sdk.sources.differences import MISSING, Difference, differences
 
 from .context import FAILED, OK, CommandContext, UsageError
 from .explain import rule_label
-from .parameters import TEXT, argument, run_async
+from .parameters import TEXT, argument, command
 from .questions import Questions
 from .terminal import Style, Terminal
 from .tool_arguments import read_arguments, signature
@@ -48,8 +48,7 @@ call_arguments = argument(
 """The arguments of a call; ``read_arguments`` reads them."""
 
 
-@click.command
-@click.pass_obj
+@command
 def list_(context: CommandContext) -> None:
     """List the tools.
 
@@ -72,10 +71,8 @@ def list_(context: CommandContext) -> None:
             terminal.say(f"source '{state.name}' was never opened: flexchat tools accept {state.name} does it", "dim")
 
 
-@click.command
+@command
 @tool_name
-@click.pass_obj
-@run_async
 async def show(context: CommandContext, name: str) -> None:
     """Print a tool's definition."""
     chat, host = context.open_tools()
@@ -83,14 +80,12 @@ async def show(context: CommandContext, name: str) -> None:
         context.terminal.json(_as_data(await find_tool(chat, host, name)))
 
 
-@click.command
+@command
 @tool_name
 @call_arguments
 @click.option(
     "--key", metavar="TEXT", help="for a tool that changes something: a repeated key returns the first result"
 )
-@click.pass_obj
-@run_async
 async def call(context: CommandContext, name: str, words: tuple[str, ...], key: str | None) -> int:
     """Run a tool: NAME key=value ….
 
@@ -153,11 +148,10 @@ def _complete_rule(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return [rule.name for rule in rules if rule.name and rule.name.startswith(incomplete)]
 
 
-@click.command
+@command
 @click.option(
     "--rule", metavar="RULE", shell_complete=_complete_rule, help="only this rule: its number, from 1, or its name"
 )
-@click.pass_obj
 def cost(context: CommandContext, rule: str | None) -> None:
     """Estimate the cost of each rule's tools in every request.
 
@@ -231,7 +225,7 @@ def _complete_source(ctx: click.Context, param: click.Parameter, incomplete: str
     return [name for name in ctx.obj.open_tools()[0].tools.sources.by_name if name.startswith(incomplete)]
 
 
-@click.command
+@command
 @argument(
     "source",
     metavar="SOURCE",
@@ -239,8 +233,6 @@ def _complete_source(ctx: click.Context, param: click.Parameter, incomplete: str
     shell_complete=_complete_source,
     help="only this source (default: all)",
 )
-@click.pass_obj
-@run_async
 async def diff(context: CommandContext, source: str | None) -> int:
     """Show the changes in tool sources since their tools were accepted.
 
@@ -270,11 +262,9 @@ async def diff(context: CommandContext, source: str | None) -> int:
     return FAILED if failed else OK
 
 
-@click.command
+@command
 @argument("source", metavar="SOURCE", shell_complete=_complete_source, help="the source's name")
 @argument("tools", metavar="TOOL", nargs=-1, help="only these tools (default: all)")
-@click.pass_obj
-@run_async
 async def accept(context: CommandContext, source: str, tools: tuple[str, ...]) -> None:
     """Accept the current tools of a source.
 

@@ -19,7 +19,7 @@ from flexchat_sdk import SchemaDialect, SchemaNote
 from flexchat_sdk.dialects.lint import ToolFinding, lint_tools, portable_definition
 
 from .context import FAILED, OK, CommandContext, UsageError
-from .parameters import FILE_NAME
+from .parameters import FILE_NAME, command
 from .standard_input import read_text_file
 from .terminal import Style, Terminal
 
@@ -31,7 +31,7 @@ _PLACES = 3  # most places named in a line
 _NO_TOOLS = "no tools: the configuration has none, or tools.enabled is false"
 
 
-@click.command
+@command
 @click.option(
     "--provider",
     "providers",
@@ -52,7 +52,6 @@ _NO_TOOLS = "no tools: the configuration has none, or tools.enabled is false"
     help="print the definitions that can be improved, as a JSON list to paste; no file is changed, and "
     "nothing is rewritten that would weaken the check of a call",
 )
-@click.pass_obj
 def lint(context: CommandContext, providers: tuple[str, ...], file: str | None, fix: bool) -> int:
     """Check the tools against each service's schema dialect.
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 import click
 from flexchat.config.model import EffectsTable
 from flexchat.conversations.export import to_the_minute
-from flexchat.domain import Effect
+from flexchat.domain import Effect, PhaseRecord, Round, Usage
+from flexchat.domain.codec import value_from_dict
+from flexchat.domain.journal import JournaledTurn, JournalEntry
+from flexchat.domain.prices import Cost
 from flexchat.domain.text import counted
+from flexchat.domain.turn import cost_of
 from flexchat.errors import ConfigError
 
 from .context import CommandContext, UsageError, report_notes
 from .conversations_store import SHORT_ID, open_store, tenant_option
-from .journal_cost import cost_of_steps
-from .parameters import TEXT, argument, limit_option, run_async
+from .parameters import TEXT, argument, command, limit_option
 
 if TYPE_CHECKING:
     from flexchat.app import FlexChat
@@ -27,12 +30,10 @@ if TYPE_CHECKING:
 _id = argument("id", metavar="ID", help="its id, or the start of it")
 
 
-@click.command
+@command
 @click.option("--interrupted", is_flag=True, help="only those that can be resumed")
 @limit_option(50)
 @tenant_option
-@click.pass_obj
-@run_async
 async def list_(context: CommandContext, interrupted: bool, limit: int, tenant: str) -> None:
     """List the turns of kept conversations, newest first."""
     async with _open_journal(context) as journal:
@@ -48,11 +49,9 @@ async def list_(context: CommandContext, interrupted: bool, limit: int, tenant: 
         context.terminal.say("to continue an interrupted turn: flexchat turns resume ID", "dim")
 
 
-@click.command
+@command
 @_id
 @tenant_option
-@click.pass_obj
-@run_async
 async def show(context: CommandContext, id: str, tenant: str) -> None:
     """Print the steps of a turn."""
     terminal = context.terminal
@@ -70,11 +69,9 @@ async def show(context: CommandContext, id: str, tenant: str) -> None:
     terminal.table(("step", "at", "kind", "what"), rows)
 
 
-@click.command
+@command
 @_id
 @tenant_option
-@click.pass_obj
-@run_async
 async def resume(context: CommandContext, id: str, tenant: str) -> None:
     """Continue an interrupted turn where it stopped."""
     async with _open_chat(context) as chat:
@@ -87,11 +84,9 @@ async def resume(context: CommandContext, id: str, tenant: str) -> None:
     context.terminal.out(turn.content)
 
 
-@click.command
+@command
 @_id
 @tenant_option
-@click.pass_obj
-@run_async
 async def cancel(context: CommandContext, id: str, tenant: str) -> None:
     """End an interrupted turn, and keep its results in the conversation."""
     async with _open_chat(context) as chat:
@@ -147,12 +142,10 @@ def _format_step(kind: str, data: Mapping[str, Any]) -> str:
 _effect_id = argument("id", metavar="ID", help="its key, or the start of it")
 
 
-@click.command
+@command
 @click.option("--unknown", is_flag=True, help="only those a person has to check")
 @limit_option(50)
 @tenant_option
-@click.pass_obj
-@run_async
 async def effects_list(context: CommandContext, unknown: bool, limit: int, tenant: str) -> None:
     """List what tools have changed, newest first."""
     async with _open_ledger(context) as ledger:
@@ -168,11 +161,9 @@ async def effects_list(context: CommandContext, unknown: bool, limit: int, tenan
         context.terminal.say("check whether it took effect, then: flexchat effects settle ID done|failed", "dim")
 
 
-@click.command
+@command
 @_effect_id
 @tenant_option
-@click.pass_obj
-@run_async
 async def effects_show(context: CommandContext, id: str, tenant: str) -> None:
     """Print everything known about an effect."""
     async with _open_ledger(context) as ledger:
@@ -190,13 +181,11 @@ async def effects_show(context: CommandContext, id: str, tenant: str) -> None:
     context.terminal.fields((name, fields[name]) for name in (*names, "conversation", "turn", "place"))
 
 
-@click.command
+@command
 @_effect_id
 @argument("state", type=click.Choice(["done", "failed"]), help="done: it took effect; failed: it did not")
 @click.option("--note", metavar="TEXT", type=TEXT, default="", help="how you know; the model may see it")
 @tenant_option
-@click.pass_obj
-@run_async
 async def effects_settle(
     context: CommandContext, id: str, state: Literal["done", "failed"], note: str, tenant: str
 ) -> None:
@@ -254,3 +243,21 @@ async def _open_ledger(context: CommandContext) -> AsyncIterator[EffectLedger]:
             raise ConfigError([problem for problem in reading.problems if problem.path.startswith("tools.effects")])
         async with contextlib.aclosing(ledger):
             yield ledger
+
+
+def rounds_of(step: JournalEntry) -> tuple[Round, ...]:
+    """Return the models' answers in a step; empty if it called none."""
+    if step.kind == "phase":
+        return value_from_dict(PhaseRecord, step.data["record"]).rounds
+    if step.kind != "answer":
+        return ()
+    usage = step.data["result"].get("usage")
+    answer = value_from_dict(Round, step.data)
+    return (attrs.evolve(answer, usage=None if usage is None else value_from_dict(Usage, usage)),)
+
+
+def cost_of_steps(turn: JournaledTurn, steps: Sequence[JournalEntry]) -> Cost:
+    """Return the cost of a turn, as Turn.cost does: of its phases and its answers."""
+    rounds = [one for step in steps for one in rounds_of(step)]
+    rule = next((step.data["index"] for step in steps if step.kind == "rule"), None)
+    return cost_of(rounds, (), "done" if turn.state == "done" else "failed", rule)
