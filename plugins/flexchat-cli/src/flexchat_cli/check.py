@@ -202,7 +202,7 @@ def check_config(
         for path, text in _clashes(parts.config, parts.tools):
             reading.problem(path, text)
         # Reads the accepted tools of sources, and opens nothing.
-        notes = [*parts.tools.sources.notes()]
+        notes: list[tuple[KeyPath, str]] = [*parts.tools.sources.notes()]
         notes += _unknown_names(parts.config, parts.tools) if parts.tools.sources.by_name else ()
         for path, text in (*notes, *_expensive_rules(parts.config, parts.tools, parts.llms)):
             reading.note(path, text)
