@@ -28,7 +28,7 @@ from flexchat import ToolDefinition
 from flexchat.host import ToolDefinitionError
 from flexchat.plugin import Implementation
 from flexchat.schema.limits import schema_problems
-from flexchat.tools.wire_names import wire_names
+from flexchat.tools.registry import wire_names
 from flexchat_gemini.dialects import JSON_SCHEMA, PARAMETERS
 from flexchat_ollama.dialects import TOOLS
 from flexchat_openai.dialects import LOOSE, STRICT

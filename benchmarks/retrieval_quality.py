@@ -26,10 +26,10 @@ from typing import Any
 
 import numpy as np
 from flexchat import Document
+from flexchat.document_stores import StoreEmbedder
 from flexchat.llms.llm import LLM
 from flexchat.plugin.host import PluginHost
 from flexchat.store import DocumentStoreContext, Reranker
-from flexchat.stores.embedder import StoreEmbedder
 from flexchat_minilm.config import MODEL, MiniLMConfig
 from flexchat_minilm.model import load_tokenizer, model_file
 from flexchat_minilm.plugin import create

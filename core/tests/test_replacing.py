@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from flexchat.replacing import replacing
+from flexchat.files import replacing
 
 
 def names(folder):

@@ -28,7 +28,7 @@ HOMES = {
     "pluggy": ("flexchat/plugin/",),
     "cattrs": ("flexchat/config/", "flexchat/domain/codec.py"),
     "tomli": ("flexchat/config/",),
-    "tomllib": ("flexchat/config/", "flexchat/plugin/packages.py", "flexchat_sdk/prices.py"),
+    "tomllib": ("flexchat/config/", "flexchat/installing.py", "flexchat_sdk/prices.py"),
     "dotenv": ("flexchat_cli/env_file.py",),
     "keyring": ("flexchat_cli/stored_keys.py",),
     "genai_prices": ("flexchat/llms/prices.py",),

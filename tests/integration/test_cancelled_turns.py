@@ -10,7 +10,7 @@ import time
 import pytest
 from flexchat import FlexChat, tool
 from flexchat.plugin import hookimpl
-from flexchat.plugin.current import current_turn
+from flexchat.plugin.call import current_turn
 from flexchat.turn.histories import Histories
 from flexchat_sdk import events_of
 from flexchat_sqlite.conversations import SqliteConversations

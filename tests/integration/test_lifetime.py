@@ -23,7 +23,7 @@ from flexchat import (
     tool,
 )
 from flexchat.plugin import hookimpl
-from flexchat.plugin.current import current_turn
+from flexchat.plugin.call import current_turn
 from flexchat.plugin.host import PluginHost
 from flexchat_sdk import ProviderProtocolError
 from flexchat_testing import ScriptedProvider, calls, says

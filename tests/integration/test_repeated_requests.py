@@ -5,9 +5,9 @@ import asyncio
 import attrs
 import pytest
 from flexchat import AnswerEnd, AssistantMessage, FlexChat, TextDelta
+from flexchat.endpoints import CIRCUIT_OPEN, MIN_CALLS
 from flexchat.plugin import ChatResult, hookimpl
 from flexchat.plugin.host import PluginHost
-from flexchat.services.breaker import CIRCUIT_OPEN, MIN_CALLS
 from flexchat_sdk import ProviderOverloadedError, ProviderType, TextPart
 
 RESULT = ChatResult(message=AssistantMessage(parts=(TextPart(text="hi"),)), finish_reason="stop")

@@ -13,7 +13,6 @@ import os
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 import attrs
@@ -50,6 +49,7 @@ from .errors import (
     ChatRequestError,
     ProviderError,
     ProviderProtocolError,
+    ProviderRequestError,
     ProviderTimeoutError,
     StuckTurnError,
     TurnNotWaitingError,
@@ -58,9 +58,8 @@ from .errors import (
 from .events.feed import Feed
 from .events.log import EventLog
 from .llms.llm import LLM
-from .plugin.call import Call, Origin
+from .plugin.call import Call, Origin, current_call, current_info, current_turn, place_within
 from .plugin.contracts import ChatProvider, ConversationStore, SeparateJournal
-from .plugin.current import current_call, current_info, current_turn, place_within
 from .plugin.foreign import ForeignError, contained
 from .plugin.hooks import AppInfo, ModelRequest
 from .plugin.host import PluginHost
@@ -680,18 +679,29 @@ class FlexChat:
             UnknownLLMError: llm is not configured.
             ProviderError: The service did not answer, or cannot make embeddings.
         """
-        from .llms.embeddings import embed
-
-        return await embed(
-            texts if isinstance(texts, str) else [scrub(t) if isinstance(t, str) else t for t in texts],
-            self.llms,
-            self.config.embedding,
-            self._parts.local_models,
-            llm=llm,
-            model=model,
-            purpose=purpose,
-            dimensions=dimensions,
-        )
+        if isinstance(texts, str) or not all(isinstance(text, str) and text.strip() for text in texts):
+            raise ChatRequestError("embed takes a list of texts, none of them empty")
+        usual = self.config.embedding
+        if llm is None:
+            if usual is None and len(self.llms) != 1:
+                raise ChatRequestError("say which service makes the embeddings: llm=…, or 'embedding' in the config")
+            llm = next(iter(self.llms)) if usual is None else usual.llm
+        if usual is not None and usual.llm == llm:
+            model = model or usual.model
+        embedder, model = self.llms.resolve(llm, model, beside=self._parts.local_models)
+        provider = embedder.provider
+        if not hasattr(provider, "embed"):
+            raise ProviderRequestError(
+                f"{embedder.name} (provider {provider.name}) cannot make embeddings",
+                provider=provider.name,
+                kind="unsupported_feature",
+            )
+        if not model:
+            raise ChatRequestError(f"say which model of {embedder.name} makes the embeddings: model=…")
+        if not texts:
+            return Embeddings(vectors=(), model=model)
+        with contained():
+            return await embedder.embed([*map(scrub, texts)], model, purpose=purpose, dimensions=dimensions)
 
     async def list_models(
         self, *, timeout_s: float | None = None, llms: Collection[str] | None = None
@@ -817,9 +827,7 @@ class FlexChat:
         await self._open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
     def _refuse_if_closed(self) -> None:

@@ -18,14 +18,12 @@ from .domain.copies import with_own_tables
 from .domain.masking import Mask
 from .domain.prices import PriceSettings
 from .errors import ConfigError, Problem, ProviderError, ToolDefinitionError, did_you_mean
-from .llms.llm import Llms
-from .llms.local_models import LocalModels
+from .installing import package_with
+from .llms.llm import Llms, LocalModels
 from .plugin.contracts import ChatProvider, ClosableFetcher, ConversationStore, Reranker, Retriever, SeparateJournal
 from .plugin.foreign import contained, error_name
 from .plugin.hooks import Hooks
 from .plugin.host import BLOCKED_BY_CONFIG, FETCHER, SOURCE_LOADER, PluginHost
-from .plugin.in_process import hooks_of_chat
-from .plugin.packages import package_with
 from .plugin.tool_sources import OpenSource
 from .tools.registry import verify_trouble
 from .tools.sources import ToolSources, settings_of, source_tables
@@ -102,8 +100,8 @@ def assemble(
     Raises:
         ConfigError: All problems of the configuration.
     """
+    from .document_stores import StoreOpener
     from .llms.open import Configured, open_llms, read_entries, secret_values
-    from .stores.open import StoreOpener
     from .tools.settings import read_tool_settings
 
     host = as_configured(host, reading)
@@ -131,7 +129,7 @@ def assemble(
     config = reading.finish()
     configured = [Configured(None, settings) for settings in settings_of(sources)]
     mask = Mask(reading.secrets | secret_values([*entries.values(), *store_entries.values(), *configured]))
-    own = hooks_of_chat(host, config.tables, hooks)
+    own = host.hooks_of_chat(config.tables, hooks)
     fetcher = create_fetcher(host, config, mask)
     manager = ToolManager.from_plugins(
         host,
@@ -242,7 +240,7 @@ def assemble_rule(
     except (ProviderError, TypeError, ValueError) as error:
         raise ConfigError([Problem(path=f"provider {provider}", text=str(error))]) from None
     config = Config(llms={provider: entry}, responses=(rule,), limits=limits)
-    own = hooks_of_chat(host, config.tables, hooks)
+    own = host.hooks_of_chat(config.tables, hooks)
     mask = Mask(secret_values([service]))
     fetcher = create_fetcher(host, config, mask)
     manager = ToolManager.from_plugins(host, config.tools, hooks=own, mask=mask, fetcher=fetcher)

@@ -1,4 +1,4 @@
-"""Files named by users: opened without hanging, with errors a user understands.
+"""Files named by users: opened without hanging, replaced in one step, with errors a user understands.
 
 The OSErrors raised here have a ``strerror`` that completes "FILE cannot be read: …". A name may belong to a folder, a
 FIFO without a writer, an endless device or a link to itself; ``open`` would hang on some of them.
@@ -13,7 +13,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from .errors import PathError
 
@@ -32,12 +32,9 @@ _WORDS = {
     errno.EACCES: "permission denied",
     errno.ENOSPC: "the disk is full",
 }
+# Where a pipe is not a leftover FIFO, but given on purpose: <(command) in a shell.
 _OPENED_BEFORE = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-"""Where a pipe is not a leftover FIFO, but given on purpose: <(command) in a shell."""
-
-
-IN_MEMORY = ":memory:"
-"""The path of a database without a file."""
+IN_MEMORY = ":memory:"  # the path of a database without a file
 
 
 def located(named: str | Path, folder: Path | None = None) -> Path:
@@ -158,6 +155,40 @@ def _in_words(path: str | Path) -> Iterator[None]:
         if number == errno.ENOENT and os.path.islink(path):
             text = f"the link leads to something that does not exist: {os.readlink(path)}"
         raise OSError(number, text, str(path)) from None
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[TextIO]:
+    """Yield a UTF-8 file that replaces the one at path once it is on disk, unless the block raises.
+
+    A link still points to the file, and permissions stay. Missing folders are created. The yielded file's ``name`` is
+    its temporary path, with the same suffix; flush before reading it.
+
+    Raises:
+        OSError: It cannot be written, or something at the path is not a file.
+    """
+    refuse_other(path)
+    target = Path(os.path.realpath(path))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.stem}.{os.urandom(4).hex()}{target.suffix}")
+    try:
+        with part.open("x", encoding="utf-8", errors="replace", newline="\n") as file:
+            if target.exists():
+                part.chmod(target.stat().st_mode & 0o7777)
+            yield file
+            file.flush()
+            # On disk before the rename: after a power failure the name must not lead to an empty file.
+            os.fsync(file.fileno())
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # some systems cannot do this
+        # The rename is an entry of the folder, which is not on disk before the folder is.
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def data_folder() -> Path:

@@ -69,7 +69,7 @@ from .events.feed import Feed as Feed
 from .events.log import EventLog as EventLog
 from .files import path_exists as path_exists, read_file as read_file, refuse_other as refuse_other
 from .llms.llm import Llms as Llms
-from .plugin.current import current_info as current_info
+from .plugin.call import current_info as current_info
 from .plugin.foreign import contained as contained, error_name as error_name
 from .plugin.host import ENTRY_POINT_GROUP as ENTRY_POINT_GROUP, GATES_GROUP as GATES_GROUP, PluginHost as PluginHost
 from .request import MAX_KEY_CHARS as MAX_KEY_CHARS, is_key as is_key
@@ -90,4 +90,4 @@ from .turn.next_step import NextStep as NextStep, next_step as next_step, no_ans
 from .turn.rounds import rounds as rounds
 from .turn.run import in_turn as in_turn, read_turn as read_turn
 from .turn.template import substitute_variables as substitute_variables
-from .services.breaker import CIRCUIT_OPEN as CIRCUIT_OPEN
+from .endpoints import CIRCUIT_OPEN as CIRCUIT_OPEN

@@ -1,7 +1,8 @@
-"""The command that installs a package: its only source, for every hint."""
+"""Hints for what is not installed: the package that provides a name, and the command that installs it."""
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shlex
@@ -9,6 +10,30 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 _FOLDERS = {"flexchat": ".", "flexchat-core": "core"}
+
+
+def package_with(kind: str, name: str) -> str | None:
+    """Return the package that provides a name, "flexchat-openai", according to packages.toml; None if none does.
+
+    Args:
+        kind: As in error messages: "provider", "implementation type", "command".
+    """
+    return _packages().get((kind, name))
+
+
+def packaged_names(kind: str) -> list[str]:
+    """Return the names of a kind that packages provide, installed or not."""
+    return [name for package_kind, name in _packages() if package_kind == kind]
+
+
+@functools.cache
+def _packages() -> dict[tuple[str, str], str]:
+    import tomllib  # imports regular expressions: only when a hint is needed
+
+    tables = tomllib.loads(Path(__file__).with_name("packages.toml").read_text("utf-8"))
+    return {
+        (kind, name): package for package, brings in tables.items() for kind, names in brings.items() for name in names
+    }
 
 
 def how_to_install(package: str, extra: str = "") -> str:

@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence, Set
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from .app import FlexChat, from_a_fork
@@ -209,9 +208,7 @@ class SyncFlexChat:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:

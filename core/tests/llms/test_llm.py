@@ -3,9 +3,9 @@
 import pytest
 from flexchat.config.model import LLMEntry
 from flexchat.domain import AssistantMessage, ChatOptions, ChatResult
+from flexchat.endpoints import Endpoint
 from flexchat.errors import ProviderOverloadedError, UnknownLLMError
 from flexchat.llms.llm import LLM, Llms
-from flexchat.services.endpoints import Endpoint
 from stream_of import answer_of
 
 RESULT = ChatResult(message=AssistantMessage(), finish_reason="stop")

@@ -11,8 +11,8 @@ from flexchat.assembly import installed_plugins
 from flexchat.config.keys import keys_folder
 from flexchat.config.model import LLMEntry
 from flexchat.domain.keys import secret_key
+from flexchat.endpoints import Endpoints
 from flexchat.llms.open import Configured, open_llm, secret_values, with_usual_key
-from flexchat.services.endpoints import Endpoints
 
 
 @attrs.frozen

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from flexchat.domain import AnswerEnd, AssistantMessage, ChatOptions, ChatResult, Embeddings, TextDelta, TextPart
+from flexchat.endpoints import CIRCUIT_OPEN, MIN_CALLS, Endpoint
 from flexchat.errors import (
     MAX_RETRY_AFTER_S,
     ProviderAuthError,
@@ -12,8 +13,6 @@ from flexchat.errors import (
     ProviderRateLimitError,
 )
 from flexchat.llms.llm import LLM, MAX_WAIT_S
-from flexchat.services.breaker import CIRCUIT_OPEN, MIN_CALLS
-from flexchat.services.endpoints import Endpoint
 from hypothesis import given
 from hypothesis import strategies as st
 from stream_of import answer_of, stream_of

@@ -12,7 +12,6 @@ from flexchat.errors import ConfigError
 from flexchat.plugin import hookimpl, hookspecs
 from flexchat.plugin.hooks import HookCall, Hooks, hook_of
 from flexchat.plugin.host import PluginHost
-from flexchat.plugin.in_process import hooks_of_chat
 
 STARTED = TurnStarted(info=TurnInfo(id="t"), user_message="x")
 TROUBLE = [RuntimeError("bug"), asyncio.CancelledError(), SystemExit(3)]
@@ -115,7 +114,7 @@ def test_a_plugin_that_cannot_make_its_hooks_keeps_the_chat_from_starting(make, 
     host.register(OfChats(make), "mail")
 
     with pytest.raises(ConfigError) as caught:
-        hooks_of_chat(host, {})
+        host.hooks_of_chat({})
 
     assert said in caught.value.problems[0].text
 
@@ -131,7 +130,7 @@ def test_tools_without_a_chat_have_the_hooks_too():
     result = asyncio.run(manager.get_executor().execute("idle", {}))
 
     assert result.error == "closed"
-    assert {call.plugin for call in hooks_of_chat(host, {}).of("flexchat_before_tool_call")} == {"mail", "mail 2"}
+    assert {call.plugin for call in host.hooks_of_chat({}).of("flexchat_before_tool_call")} == {"mail", "mail 2"}
 
 
 def idle() -> str:

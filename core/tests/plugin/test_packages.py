@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from flexchat import installing
-from flexchat.installing import how_to_install
+from flexchat.installing import _packages, how_to_install, package_with
 from flexchat.plugin.host import PluginHost
-from flexchat.plugin.packages import _packages, package_with
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -2,7 +2,7 @@
 
 import re
 
-from flexchat.tools.wire_names import wire_names
+from flexchat.tools.registry import wire_names
 from hypothesis import given
 from hypothesis import strategies as st
 

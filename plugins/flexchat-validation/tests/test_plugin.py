@@ -52,7 +52,7 @@ def test_where_it_is_not_installed_the_note_says_what_to_install(monkeypatch):
 
 
 def test_its_commands_are_hinted_at_where_it_is_missing():
-    from flexchat.plugin.packages import package_with
+    from flexchat.installing import package_with
 
     own = [entry.name for entry in importlib.metadata.distribution("flexchat-validation").entry_points]
     hinted = {name for name in own if package_with("command", name.split()[0]) == "flexchat-validation"}

@@ -13,7 +13,6 @@ from ..domain import Implementation, ToolDefinition
 from ..errors import FlexChatError, ToolDefinitionError, did_you_mean
 from ..plugin.contracts import ClosableFetcher
 from ..plugin.host import PluginHost
-from ..plugin.in_process import hooks_of_chat
 from ..tools.python_function import FunctionTool, tool
 from ..tools.registry import ToolRegistry
 from ..tools.sources import Surroundings, ToolSources
@@ -78,7 +77,7 @@ class ToolManager:
             implementation_types=host.implementation_types.by_name,
             handlers=host.handlers.by_name,
             offered=host.tools.by_name,
-            **({"hooks": hooks_of_chat(host, {})} | parts),
+            **({"hooks": host.hooks_of_chat({})} | parts),
         )
         return cls(table, plugins, sources=sources)
 

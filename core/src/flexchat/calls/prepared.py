@@ -9,11 +9,10 @@ import attrs
 
 from ..domain import ToolDefinition
 from ..errors import ToolError
-from ..installing import how_to_install
+from ..installing import how_to_install, package_with
 from ..plugin.contracts import ImplementationType
-from ..plugin.packages import package_with
 from ..schema.check import ArgumentChecker
-from ..tools.handler_settings import Handlers, structured_settings
+from ..tools.settings import Handlers, structured_settings
 
 _NOT_YET = {"http": "HTTP tools are not yet supported (coming in v2)"}  # TC-47; a plugin that brings the type ends this
 

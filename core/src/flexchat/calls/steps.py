@@ -32,9 +32,8 @@ from ..domain.fetching import Fetcher
 from ..domain.masking import Mask
 from ..domain.text import is_encodable, scrub_json
 from ..errors import ArgumentsError, ToolError, nearest
-from ..plugin.call import Call, Deadline, Rest, Stage, Tell
+from ..plugin.call import Call, Deadline, Rest, Stage, Tell, current_call
 from ..plugin.contracts import Retriever, ToolContext, ToolHandler
-from ..plugin.current import current_call
 from ..plugin.foreign import contained
 from ..plugin.hooks import HookCall, ToolGate
 from ..plugin.threads import STILL_RUNNING, run_in_thread

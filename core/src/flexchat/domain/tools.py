@@ -15,7 +15,7 @@ from .keys import key
 from .media import about
 from .messages import MediaPart
 
-# Names that not all providers accept are sent under another name: see tools/wire_names.py.
+# Names that not all providers accept are sent under another name: see tools/registry.py.
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}")
 EFFECTS = ("read", "idempotent", "write")
 MAX_TIMEOUT_MS = 10**9

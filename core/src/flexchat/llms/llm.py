@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -15,11 +15,10 @@ import attrs
 from ..config.model import LLMEntry
 from ..domain import ChatOptions, Embeddings, ModelInfo, Usage
 from ..domain.prices import Cost, ModelPrice
+from ..endpoints import CIRCUIT_OPEN, CircuitOpen, Endpoint, WatchedCall
 from ..errors import MAX_RETRY_AFTER_S, ProviderError, ProviderOverloadedError, UnknownLLMError
-from ..plugin.contracts import ChatProvider
+from ..plugin.contracts import ChatProvider, ProviderType
 from ..plugin.threads import run_in_thread
-from ..services.breaker import CIRCUIT_OPEN, CircuitOpen, WatchedCall
-from ..services.endpoints import Endpoint
 from .prices import configured, known_price, takes_long
 
 log = logging.getLogger(__name__)
@@ -193,9 +192,7 @@ class Attempts:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         call = self._call
         if call is not None:
             call.answered = self.began
@@ -299,6 +296,39 @@ class Llms(Mapping[str, LLM]):
 
     def __len__(self) -> int:
         return len(self._llms)
+
+
+class LocalModels(Mapping[str, LLM]):
+    """Providers with an embedding model of their own, by name and in its order, usable without an entry in llms.
+
+    Each is opened once, on first access.
+    """
+
+    def __init__(self, types: Iterable[ProviderType] = ()) -> None:
+        self._types = {each.name: each for each in sorted(types, key=lambda each: each.name) if each.local_embeddings}
+        self._opened: dict[str, LLM] = {}
+
+    def __getitem__(self, name: str) -> LLM:
+        if name not in self._opened:
+            type_ = self._types[name]
+            provider = type_.create(type_.config_class())
+            self._opened[name] = LLM(name=name, provider=provider, default_model=type_.local_embeddings)
+        return self._opened[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._types
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        return len(self._types)
+
+    async def aclose(self) -> None:
+        """Close all opened ones, even if one of them raises."""
+        async with contextlib.AsyncExitStack() as closing:
+            while self._opened:
+                closing.push_async_callback(self._opened.popitem()[1].provider.aclose)
 
 
 async def _repeated(attempts: Attempts, ask: Callable[[Attempts], Awaitable[T]]) -> T:

@@ -12,9 +12,9 @@ import attrs
 from ..config.keys import key_for
 from ..config.model import LLMEntry, StoreEntry, own_keys
 from ..domain.masking import secrets_of_environment
+from ..endpoints import Endpoint, Endpoints
 from ..plugin.contracts import ChatProvider, DocumentStoreType, ProviderType
 from ..plugin.records import Records
-from ..services.endpoints import Endpoint, Endpoints
 from .llm import LLM
 from .prices import configured
 

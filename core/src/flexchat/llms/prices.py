@@ -20,7 +20,16 @@ ALL_OTHERS = "*"
 
 def configured(entries: Mapping[str, PriceEntry]) -> dict[str, ModelPrice]:
     """Return the prices that a config sets, by model."""
-    return {model: _configured(entry) for model, entry in entries.items()}
+    prices = {}
+    for model, entry in entries.items():
+        rates = {
+            name: abs(Decimal(repr(rate)))  # -0.0 is 0
+            for name in ("input", "output", "cached_input", "cache_write", "reasoning")
+            if (rate := getattr(entry, name)) is not None
+        }
+        price = Price(**rates, source="config") if entry.input is not None and entry.output is not None else None
+        prices[model] = ModelPrice(price=price, window=entry.window)
+    return prices
 
 
 def known_price(
@@ -142,13 +151,3 @@ def _rate(rate: Any, limit: int) -> Decimal:
         reached = [tier.price for tier in tiers if tier.start <= limit]
         rate = reached[-1] if reached and limit else rate.base
     return round(Decimal(rate), PLACES)
-
-
-def _configured(entry: PriceEntry) -> ModelPrice:
-    rates = {
-        name: abs(Decimal(repr(rate)))  # -0.0 is 0
-        for name in ("input", "output", "cached_input", "cache_write", "reasoning")
-        if (rate := getattr(entry, name)) is not None
-    }
-    price = Price(**rates, source="config") if entry.input is not None and entry.output is not None else None
-    return ModelPrice(price=price, window=entry.window)

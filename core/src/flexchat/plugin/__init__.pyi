@@ -31,7 +31,7 @@ from ..errors import (
     ToolError as ToolError,
     ToolSourceError as ToolSourceError,
 )
-from .call import Call as Call, Stage as Stage, Rest as Rest, Step as Step
+from .call import Call as Call, EarlierResult as EarlierResult, Stage as Stage, Rest as Rest, Step as Step
 from .contracts import (
     CheckedConfig as CheckedConfig,
     ConfigCheck as ConfigCheck,
@@ -41,7 +41,6 @@ from .contracts import (
     ToolContext as ToolContext,
     ToolHandler as ToolHandler,
 )
-from .current import EarlierResult as EarlierResult
 from .hooks import AppInfo as AppInfo, ModelRequest as ModelRequest
 from .hookspecs import ProvisionalHookWarning as ProvisionalHookWarning, hookimpl as hookimpl, hookspec as hookspec
 from .threads import run_in_thread as run_in_thread

@@ -1,20 +1,68 @@
-"""A tool call in progress, and the protocol of the steps it goes through. Core's steps: flexchat/calls/steps.py."""
+"""The turn and the tool call that foreign code runs in, and the protocol of the steps a call goes through.
+
+Core's steps: flexchat/calls/steps.py.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import math
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
-from types import TracebackType
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import attrs
 
-from ..domain import ToolDefinition, ToolResult, TurnInfo, new_call_id
+from ..domain import RetrievalHits, ToolDefinition, ToolResult, TurnInfo, new_call_id
 from ..domain.effects import arguments_digest
 from ..domain.questions import NOBODY, Question, Reply
 from ..errors import did_you_mean
+
+
+@attrs.frozen(kw_only=True)
+class EarlierResult:
+    """The whole result of a tool call, of which the model may have been shown a part.
+
+    Attributes:
+        tool: Whose result it is.
+        text: The whole of which the model was shown head and tail: a text unchanged, any other value as JSON; of a
+            failure, the error and, on the next line, its hint.
+        max_chars: How much of one result a model is shown, in characters of JSON: tools.max_result_chars.
+    """
+
+    tool: str
+    text: str
+    max_chars: int
+
+
+@attrs.frozen
+class Cited:
+    """Passages found by a tool."""
+
+    tool: str
+    store: str
+    hits: RetrievalHits
+
+
+class RunningTurn(Protocol):
+    """The running turn, as far as plugins need it.
+
+    Attributes:
+        cited: What tools cited with ToolContext.cite, so that the turn can name its sources.
+        is_interrupted: Whether it is being stopped so that it goes on later.
+    """
+
+    info: TurnInfo
+    cited: list[Cited]
+    is_interrupted: bool
+
+    async def earlier_result(self, call_id: str) -> EarlierResult | None:
+        """Return the result of a call that the turn's model was shown; None if there is none."""
+
+
+current_turn: contextvars.ContextVar[RunningTurn | None] = contextvars.ContextVar("flexchat_turn", default=None)
+"""The turn this code runs in; None outside turns."""
 
 Origin = Literal["model", "program", "command line", "api", "langchain", "tool"]
 """Who asked for a call: a model in a turn, FlexChat.call_tool, ``flexchat tools call``, the HTTP API and its page, a
@@ -37,17 +85,10 @@ Asker = Callable[["Call", Question], Awaitable[Reply]]
 Report = Callable[["Call", float, float | None, str], Awaitable[None]]
 """Reports how far a tool is: how much is done, of how much (None: unknown), and what is being done."""
 
-REPORTED_AGAIN_S = 0.1
-"""Seconds between two reports of a call; what is said in between is dropped."""
-
-NO_TURN = TurnInfo()
-"""Of calls outside turns."""
-
-MAX_AGAIN = 8
-"""How often one call may start over with other arguments: steps that never agree must not block it forever."""
-
-MAX_DEPTH = 8
-"""How deep tools may call tools."""
+REPORTED_AGAIN_S = 0.1  # between two reports of a call; those in between are dropped
+NO_TURN = TurnInfo()  # of calls outside turns
+MAX_AGAIN = 8  # how often one call may start over: steps that never agree must not block it forever
+MAX_DEPTH = 8  # how deep tools may call tools
 
 
 @runtime_checkable
@@ -148,10 +189,8 @@ class Deadline:
     async def __aenter__(self) -> None:
         await self._timeout.__aenter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._timeout.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: Any) -> None:
+        await self._timeout.__aexit__(*error)
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -353,7 +392,6 @@ class Call:
             path: Its place; default: the next one inside this call's.
             tool: The tool; default: the one of this name that the turn offers, or else the only one.
         """
-        path = path or self.next_place()
         depth, above = 1, self.parent
         while above is not None:
             depth, above = depth + 1, above.parent
@@ -374,6 +412,30 @@ class Call:
             iteration=self.iteration,
             index=self.index,
             parent=self,
-            path=path,
+            path=path or self.next_place(),
             is_new=self.is_new,
         )
+
+
+current_call: contextvars.ContextVar[Call | None] = contextvars.ContextVar("flexchat_call", default=None)
+"""The tool call this code runs in; None outside of tools."""
+
+
+def place_within() -> str:
+    """Return a new place inside the tool call this code runs in; empty outside of the calls of a turn."""
+    call, turn = current_call.get(), current_turn.get()
+    if call is None or turn is None or not turn.info.id or call.turn.id != turn.info.id:
+        return ""
+    return call.next_place()
+
+
+def current_info(tenant: str | None = None) -> TurnInfo:
+    """Return which turn this code runs in; one without an id outside turns.
+
+    Args:
+        tenant: The tenant to use outside turns.
+    """
+    turn = current_turn.get()
+    if turn is not None:
+        return turn.info
+    return TurnInfo() if tenant is None else TurnInfo(tenant=tenant)

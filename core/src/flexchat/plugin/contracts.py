@@ -40,10 +40,9 @@ from ..domain import (
 from ..domain.fetching import Fetcher
 from ..domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnKey, TurnState
 from ..domain.prices import ModelPrice
-from ..domain.questions import NOBODY, Reply
+from ..domain.questions import Reply
 from ..errors import Problem
-from .call import NO_TURN, REPORTED_AGAIN_S, Call
-from .current import Cited, EarlierResult, current_turn
+from .call import REPORTED_AGAIN_S, Call, Cited, EarlierResult, current_turn
 from .summaries import summary_from
 from .threads import run_in_thread
 from .tool_sources import ConfiguredSource
@@ -745,6 +744,9 @@ class FetcherType:
     create: Callable[[Sequence[str], Sequence[str] | None, Mask], ClosableFetcher]
 
 
+_NO_CALL = Call(name="", arguments=None, origin="program", id="")  # of a context made outside calls
+
+
 @attrs.frozen(kw_only=True)
 class ToolContext:
     """The resources of a running tool, and the facts about its call. Made for each call.
@@ -764,7 +766,7 @@ class ToolContext:
     settings: Any = None
     source: ConfiguredSource | None = None
     _fetcher: Fetcher | None = attrs.field(default=None, repr=False)
-    _made_for: Call | None = attrs.field(default=None, repr=False)
+    _made_for: Call = attrs.field(default=_NO_CALL, repr=False)
 
     @property
     def fetcher(self) -> Fetcher:
@@ -780,7 +782,7 @@ class ToolContext:
     @property
     def call_id(self) -> str:
         """Id of the call, the same in the record and in every event; empty outside calls."""
-        return self._made_for.id if self._made_for is not None else ""
+        return self._made_for.id
 
     @property
     def key(self) -> str | None:
@@ -789,17 +791,17 @@ class ToolContext:
         It is the same when this very call is repeated, after a crash or a double delivery, and no other call has it. A
         tool that passes it on declares ``honours_key``. None for tools whose effect is not "write".
         """
-        return self._made_for.key if self._made_for is not None else None
+        return self._made_for.key
 
     @property
     def attempt(self) -> int:
         """Which attempt of the call this is, from 1; see ToolDefinition.retry."""
-        return max(self._made_for.attempts, 1) if self._made_for is not None else 1
+        return max(self._made_for.attempts, 1)
 
     @property
     def turn(self) -> TurnInfo:
         """Which turn the call belongs to: ``turn.id``, ``turn.conversation``, ``turn.tenant``."""
-        return self._made_for.turn if self._made_for is not None else NO_TURN
+        return self._made_for.turn
 
     @property
     def turn_id(self) -> str:
@@ -819,7 +821,7 @@ class ToolContext:
     @property
     def context(self) -> Any:
         """What the caller passed along, ``call_tool(…, context=…)``: the same object, of any type; default: None."""
-        return self._made_for.context if self._made_for is not None else None
+        return self._made_for.context
 
     @property
     def handle(self) -> Any:
@@ -828,7 +830,7 @@ class ToolContext:
         A tool that finds a handle starts nothing: it only asks about the job that was started. If the job is gone, or
         cannot be asked, it raises EffectUnknownError; only a ToolError means that the job failed.
         """
-        handle = self._made_for.handle if self._made_for is not None else None
+        handle = self._made_for.handle
         return None if handle is None else json.loads(handle)
 
     @contextlib.contextmanager
@@ -858,7 +860,7 @@ class ToolContext:
             EffectUnknownError: It is not kept: another process has taken the call over, the ledger cannot be written,
                 or it is too long or not JSON data. Let it through: the job runs, and its outcome cannot be asked for.
         """
-        if self._made_for is not None and self._made_for.remember is not None:
+        if self._made_for.remember is not None:
             await self._made_for.remember(handle)
 
     @property
@@ -872,7 +874,7 @@ class ToolContext:
 
         For async tools. Every outcome is in the result: nothing is raised.
         """
-        if self._made_for is None or self._made_for.runner is None:
+        if self._made_for.runner is None:
             raise RuntimeError("this ToolContext was not made for a call, so it cannot call other tools")
         return await self._made_for.runner.run(self._made_for.child(name, arguments))
 
@@ -905,8 +907,6 @@ class ToolContext:
         Raises:
             StorageError: The turn is kept, and the question cannot be recorded.
         """
-        if self._made_for is None:
-            return Reply(action="decline", why=NOBODY)
         return await self._made_for.ask(message, schema, url=url)
 
     async def report_progress(self, progress: float, total: float | None = None, message: str = "") -> None:
@@ -920,7 +920,7 @@ class ToolContext:
             message: What is being done, for people: at most 200 characters of it are shown.
         """
         call = self._made_for
-        if call is None or call.report is None or not _is_number(progress):
+        if call.report is None or not _is_number(progress):
             return
         now = time.monotonic()
         if now - call.reported_at < REPORTED_AGAIN_S:
@@ -946,8 +946,7 @@ class ToolContext:
 
         If the tool changes something, its outcome is still recorded after its time has run out.
         """
-        late = self._made_for.on_late_result if self._made_for is not None else None
-        return await run_in_thread(function, *args, late=late)
+        return await run_in_thread(function, *args, late=self._made_for.on_late_result)
 
     async def call(self, handler: ToolHandler, params: Mapping[str, Any]) -> Any:
         """Run a handler where it belongs: on the event loop if it is async, otherwise in a thread."""

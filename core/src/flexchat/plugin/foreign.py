@@ -12,7 +12,6 @@ import dis
 import functools
 import signal
 import threading
-from types import TracebackType
 from typing import Any
 
 
@@ -39,9 +38,7 @@ class contained:
             self._task = None
         self._cancelled = self._task.cancelling() if self._task is not None else 0
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         cancelled = self._task is not None and self._task.cancelling() > self._cancelled
         if cancelled and not isinstance(error, asyncio.CancelledError):
             raise asyncio.CancelledError from error

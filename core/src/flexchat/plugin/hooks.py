@@ -6,6 +6,7 @@ import inspect
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -148,7 +149,7 @@ class Hooks:
     async def tell_app(self, hook: str, app: AppInfo) -> None:
         """Call flexchat_app_opened or flexchat_app_closed."""
         for call in self._calls.get(hook, ()):
-            await _call_hook(call, hook, _App(app))
+            await _call_hook(call, hook, SimpleNamespace(app=app))
 
     async def before_model_request(self, request: ModelRequest) -> ModelRequest:
         """Ask the plugins what to send; see flexchat_before_model_request.
@@ -158,7 +159,7 @@ class Hooks:
         """
         for call in self._calls.get(BEFORE_MODEL_REQUEST, ()):
             try:
-                answer = await call(_Request(request))
+                answer = await call(SimpleNamespace(request=request))
             # A refusal is the gate's decision. Any other exception leaves it without one, and that refuses as well.
             except RequestRefusedError:
                 raise
@@ -199,16 +200,6 @@ def _why_not_a_conversation(messages: Sequence[Message], before: Sequence[Messag
         return "returned a request without a message to answer"
     _, notes = repair_history(tuple(messages))
     return f"returned messages that do not belong together: {notes[0].removeprefix('history: ')}" if notes else ""
-
-
-@attrs.frozen
-class _App:
-    app: AppInfo
-
-
-@attrs.frozen
-class _Request:
-    request: ModelRequest
 
 
 def record_of(

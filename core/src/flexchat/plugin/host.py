@@ -8,7 +8,9 @@ import inspect
 import logging
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from types import ModuleType
 from typing import Any
 
 import attrs
@@ -16,7 +18,7 @@ import pluggy
 
 from ..domain import ToolDefinition
 from ..domain.masking import Mask, secrets_of_environment
-from ..errors import PluginConflictError, PluginLoadError, did_you_mean
+from ..errors import ConfigError, PluginConflictError, PluginLoadError, Problem, did_you_mean
 from . import hookspecs
 from .call import PluginStep, Step, stage_problem
 from .contracts import (
@@ -47,35 +49,15 @@ ENTRY_POINT_GROUP = "flexchat"
 GATES_GROUP = "flexchat.gates"
 """Entry points of plugins without which nothing may start: otherwise, what they forbid would happen."""
 
-CHAT_HOOKS = "flexchat_register_chat_hooks"
-"""The hook that is asked for each chat, and not once at the start."""
-
-FETCHER = "fetcher"
-"""The name under which every FetcherType is kept: there is only one."""
-
-SOURCE_LOADER = "tool sources"
-"""The name under which every SourceLoaderType is kept: there is only one."""
-
-BLOCKED_BY_CONFIG = "plugins.block"
-"""Where a blocked plugin was blocked, if a configuration did so."""
-
+CHAT_HOOKS = "flexchat_register_chat_hooks"  # asked for each chat, and not once at the start
+FETCHER = "fetcher"  # the name of every FetcherType: there is only one
+SOURCE_LOADER = "tool sources"  # the name of every SourceLoaderType: there is only one
+BLOCKED_BY_CONFIG = "plugins.block"  # where a plugin was blocked, if a configuration did so
 CORE_TABLES = frozenset(
-    {
-        "conversations",
-        "embedding",
-        "include",
-        "intent",
-        "limits",
-        "llms",
-        "network",
-        "plugins",
-        "prompts",
-        "stores",
-        "responses",
-        "tools",
-        "topic",
-        "variables",
-    }
+    (
+        *("conversations", "embedding", "include", "intent", "limits", "llms", "network", "plugins", "prompts"),
+        *("responses", "stores", "tools", "topic", "variables"),
+    )
 )
 """Top-level keys of a configuration that are core's (config.model.Config), so that no plugin may take them."""
 
@@ -239,22 +221,46 @@ class PluginHost:
             calls[hook] = [HookCall(i.plugin_name, i.function, i.argnames) for i in reversed(implementations)]
         return Hooks(calls, [PluginStep(plugin, step) for plugin, step in self.steps.by_plugin()])
 
-    def chat_hooks(self, tables: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-        """Yield what the plugins make for one chat, each behind its plugin; see flexchat_register_chat_hooks.
+    def hooks_of_chat(self, tables: Mapping[str, Any], given: Iterable[object] = ()) -> Hooks:
+        """Return the plugins' hooks and steps, followed by those they make for a chat, and then the given ones.
+
+        Args:
+            tables: The plugins' tables in the chat's config; see flexchat_register_chat_hooks.
+            given: Objects with @hookimpl methods, which are registered nowhere.
 
         Raises:
-            PluginLoadError: A plugin failed: without it, what it forbids would be allowed.
+            ConfigError: A plugin failed to make its hooks: without them, what they forbid would be allowed. Or an
+                object has no hook, an unknown one, or one that registers something other than steps.
         """
-        for implementation in reversed(self._manager.hook.flexchat_register_chat_hooks.get_hookimpls()):
+        objects: list[tuple[str, object]] = []
+        for made in reversed(self._manager.hook.flexchat_register_chat_hooks.get_hookimpls()):
             try:
                 with contained():
-                    arguments = [tables] if implementation.argnames else []
-                    offered: Any = implementation.function(*arguments)
-                    objects = [*(offered or ())]
+                    offered: Any = made.function(*([tables] if made.argnames else []))
+                    objects += [(made.plugin_name, each) for each in offered or ()]
             except Exception as error:
-                reason = f"{CHAT_HOOKS} failed: {_one_line(error)}"
-                raise PluginLoadError(implementation.plugin_name, reason) from error
-            yield from ((implementation.plugin_name, each) for each in objects)
+                text = f"plugin {made.plugin_name}: {CHAT_HOOKS} failed: {_one_line(error)}"
+                raise ConfigError([Problem(path="plugins", text=text)]) from error
+        objects += [(each.__name__ if isinstance(each, ModuleType) else type(each).__name__, each) for each in given]
+        own = PluginHost()
+        counts: Counter[str] = Counter()
+        problems: list[str] = []
+        for name, each in objects:
+            counts[name] += 1
+            unique = name if counts[name] == 1 else f"{name} {counts[name]}"
+            report = own.register(each, unique)
+            registers = [hook for hook in report.hooks if hook in registration_hooks() - {"flexchat_register_steps"}]
+            if registers:
+                problems.append(f"{unique}: {registers[0]} is for plugins: PluginHost.register takes them")
+            elif (reason := own.why_inactive(unique)) is not None and not own.steps.conflicts:
+                problems.append(reason)
+        together = self.hooks().followed_by(own.hooks())
+        times = Counter(each.step.name for each in together.steps)
+        doubled = [*own.steps.conflicts, *(name for name, count in times.items() if count > 1)]
+        problems += [f"two steps are called '{name}'" for name in doubled]
+        if problems:
+            raise ConfigError([Problem(path="hooks", text=text) for text in problems])
+        return together
 
     def ask(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
         """Return the answers to a plugin-defined hook, each with its plugin's name; empty if there are none.
@@ -297,7 +303,8 @@ class PluginHost:
         claims.append(package or "another")
         if len(claims) > 1:
             other = claims[0] if claims[0] != "another" else "another plugin"
-            opened.report = self._failed(f"{name} ({package})", package, f"the name '{name}' is taken by {other}")
+            second = attrs.evolve(source, name=f"{name} ({package})")
+            opened.report = self._failed(second, f"the name '{name}' is taken by {other}")
         elif name in self._block:
             reason = f"by {self._block[name]}"
             opened.report = PluginReport(name=name, package=package, status="blocked", reason=reason)
@@ -306,72 +313,60 @@ class PluginHost:
                 with contained():
                     opened.plugin = source.load()
             except Exception as error:  # noqa: BLE001  a plugin that calls sys.exit() at import is broken, not in charge
-                opened.report = self._failed(name, package, f"import failed: {_one_line(error)}", error)
+                opened.report = self._failed(source, f"import failed: {_one_line(error)}", error)
         opened.seconds = time.perf_counter() - started
         return opened
 
     def _add_hookspecs(self, opened: _Opened) -> None:
         """Let other plugins implement the hooks this one defines."""
-        if opened.report is not None:
-            return
-        name, package = opened.source.name, opened.source.package
         try:
             with contained():
-                define = getattr(opened.plugin, "flexchat_add_hookspecs", None)
-                if define is None or not isinstance(getattr(define, _MARK, None), dict):
-                    return
-                for holder in define():
-                    self._manager.add_hookspecs(holder)
-                    self._known_hooks |= {name for name in dir(holder) if hasattr(self._manager.hook, name)}
+                define: Any = getattr(opened.plugin, "flexchat_add_hookspecs", None)
+                if opened.report is None and isinstance(getattr(define, _MARK, None), dict):
+                    for holder in define():
+                        self._manager.add_hookspecs(holder)
+                        self._known_hooks |= {name for name in dir(holder) if hasattr(self._manager.hook, name)}
         except Exception as error:  # noqa: BLE001  a plugin's fault is its report
-            opened.report = self._failed(name, package, f"flexchat_add_hookspecs failed: {_one_line(error)}", error)
+            opened.report = self._failed(opened.source, f"flexchat_add_hookspecs failed: {_one_line(error)}", error)
 
     def _register(self, opened: _Opened) -> PluginReport:
         started, source = time.perf_counter(), opened.source
-        report = opened.report or self._add(source.name, source.package, opened.plugin)
+        report = opened.report or self._add(source, opened.plugin)
         seconds = opened.seconds + time.perf_counter() - started
         report = attrs.evolve(report, gate=source.gate, load_ms=round(seconds * 1000))
         self._reports[report.name] = report
         return report
 
-    def _add(self, name: str, package: str, plugin: object) -> PluginReport:
+    def _add(self, source: _Source, plugin: object) -> PluginReport:
+        name, doing = source.name, "reading it failed: "
         try:
-            with contained():
+            with contained(), warnings.catch_warnings():
                 version = getattr(plugin, "FLEXCHAT_API", API_VERSION)
-                too_new = version > API_VERSION
                 marks = {a: getattr(getattr(plugin, a), _MARK, None) for a in dir(plugin)}
                 hooks = tuple(a for a, mark in marks.items() if isinstance(mark, dict))
                 needed = [a for a in hooks if not (marks[a] or {}).get("optionalhook")]
                 unmarked = [a for a in marks if a not in hooks and inspect.isroutine(getattr(plugin, a))]
-                names_its_api = hasattr(plugin, "FLEXCHAT_API")
-        except Exception as error:  # noqa: BLE001  a plugin's fault is its report
-            return self._failed(name, package, f"reading it failed: {_one_line(error)}", error)
-        if too_new:
-            needs, has = ".".join(map(str, version)), ".".join(map(str, API_VERSION))
-            return self._failed(
-                name, package, f"written for plugin API {needs}, this FlexChat has {has}: update flexchat-core"
-            )
-        wrong = _wrong_hook(needed, unmarked, self._known_hooks)
-        if wrong is not None:
-            return self._failed(name, package, wrong)
-        try:
-            with contained(), warnings.catch_warnings():
-                if names_its_api:
-                    warnings.simplefilter("ignore", hookspecs.ProvisionalHookWarning)
-                self._manager.register(plugin, name)
+                if version > API_VERSION:
+                    needs, has = ".".join(map(str, version)), ".".join(map(str, API_VERSION))
+                    wrong: str | None = f"written for plugin API {needs}, this FlexChat has {has}: update flexchat-core"
+                else:
+                    wrong = _wrong_hook(needed, unmarked, self._known_hooks)
+                if wrong is None:
+                    if hasattr(plugin, "FLEXCHAT_API"):
+                        warnings.simplefilter("ignore", hookspecs.ProvisionalHookWarning)
+                    doing = ""
+                    self._manager.register(plugin, name)
+                    doing = "registering failed: "
+                    provides, conflict = self._collect(plugin, name)
         except Exception as error:  # noqa: BLE001  a plugin's fault is its report
             if self._manager.has_plugin(name):
                 self._manager.unregister(name=name)
-            return self._failed(name, package, _one_line(error), error)
-        try:
-            with contained():
-                provides, conflict = self._collect(plugin, name)
-        except Exception as error:  # noqa: BLE001  a plugin's fault is its report
-            self._manager.unregister(name=name)
-            return self._failed(name, package, f"registering failed: {_one_line(error)}", error)
+            return self._failed(source, f"{doing}{_one_line(error)}", error)
+        if wrong is not None:
+            return self._failed(source, wrong)
         if conflict is not None:  # everything else it offers stays usable
-            return self._failed(name, package, str(conflict), conflict, hooks=hooks, provides=provides)
-        return PluginReport(name=name, package=package, status="active", hooks=hooks, provides=provides)
+            return self._failed(source, str(conflict), conflict, hooks=hooks, provides=provides)
+        return PluginReport(name=name, package=source.package, status="active", hooks=hooks, provides=provides)
 
     def _collect(self, plugin: object, name: str) -> tuple[tuple[str, ...], PluginConflictError | None]:
         """Collect what a plugin registers: all of it or, if one of its hooks raises, nothing.
@@ -409,22 +404,14 @@ class PluginHost:
             if self.tool_formats.by_name.get(name) is not encode:
                 self.tool_formats.add(name, encode, plugin)
 
-    def _failed(
-        self,
-        name: str,
-        package: str,
-        reason: str,
-        error: BaseException | None = None,
-        hooks: tuple[str, ...] = (),
-        provides: tuple[str, ...] = (),
-    ) -> PluginReport:
+    def _failed(self, source: _Source, reason: str, error: BaseException | None = None, **facts: Any) -> PluginReport:
         reason = Mask(secrets_of_environment())(reason)
         if self._strict:
             if isinstance(error, PluginConflictError):
                 raise error
-            raise PluginLoadError(name, reason) from error
-        log.warning("plugin %s is left out: %s", name, reason)
-        return PluginReport(name=name, package=package, status="failed", hooks=hooks, provides=provides, reason=reason)
+            raise PluginLoadError(source.name, reason) from error
+        log.warning("plugin %s is left out: %s", source.name, reason)
+        return PluginReport(name=source.name, package=source.package, status="failed", reason=reason, **facts)
 
 
 _REGISTRATION: dict[str, tuple[str, Callable[[Any], Any], type]] = {

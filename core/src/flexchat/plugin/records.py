@@ -8,8 +8,7 @@ from typing import Any, Literal
 import attrs
 
 from ..errors import PluginConflictError, nearest
-from ..installing import how_to_install
-from .packages import package_with, packaged_names
+from ..installing import how_to_install, package_with, packaged_names
 
 
 @attrs.frozen(kw_only=True)

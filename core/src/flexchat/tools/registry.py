@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import hashlib
 import json
 import logging
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
@@ -22,10 +24,12 @@ from ..errors import (
 )
 from ..plugin.contracts import ToolEncoder
 from ..schema.limits import schema_problems
-from .wire_names import wire_names
 
 log = logging.getLogger(__name__)
 
+_MAX_WIRE_CHARS = 64
+# The names that OpenAI, Gemini, Ollama and Anthropic all accept.
+_PORTABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _MAX_LISTS = 256  # allow-lists remembered; a config has one for each rule
 
 
@@ -285,6 +289,33 @@ class _Sent:
     def __init__(self, by_name: Mapping[str, str]) -> None:
         self.by_name = by_name
         self.by_sent = {sent: name for name, sent in by_name.items()}
+
+
+def wire_names(names: Iterable[str], beside: Iterable[str] = ()) -> dict[str, str]:
+    """Return the name each tool is sent under: its own if every provider accepts it, otherwise a similar one.
+
+    ``weather.get`` becomes ``weather_get``. No two tools are sent under the same name, ignoring case; a changed name
+    ends in a checksum of the original if that was too long or the new name is taken.
+
+    Args:
+        beside: Names that other tools are sent under.
+    """
+    names = list(names)
+    used = {name.lower() for name in beside}
+    sent = {name: name for name in names if _PORTABLE.fullmatch(name) and name.lower() not in used}
+    used |= {name.lower() for name in sent}
+    for name in names:
+        if name in sent:
+            continue
+        candidate = re.sub(r"[^A-Za-z0-9_-]", "_", name)
+        if not re.match(r"[A-Za-z_]", candidate):
+            candidate = "_" + candidate
+        if len(candidate) > _MAX_WIRE_CHARS or candidate.lower() in used:
+            checksum = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
+            candidate = f"{candidate[: _MAX_WIRE_CHARS - 9]}_{checksum}"
+        sent[name] = candidate
+        used.add(candidate.lower())
+    return sent
 
 
 def verify_trouble(tool: ToolDefinition, registry: ToolRegistry, *, may_be_sourced: bool = False) -> str | None:

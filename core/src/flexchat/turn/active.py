@@ -38,8 +38,7 @@ from ..domain.prices import Cost, Price
 from ..errors import InterruptedTurnError, NestedTurnError
 from ..events.sink import Sink
 from ..llms.llm import Llms
-from ..plugin.call import Call, Origin
-from ..plugin.current import Cited, EarlierResult, RunningCall, current_turn
+from ..plugin.call import Call, Cited, EarlierResult, Origin, current_turn
 from ..plugin.hooks import Hooks, record_of
 from ..schema.answer_format import AnswerFormat, answer_format
 from ..tools.registry import ToolRegistry
@@ -215,7 +214,7 @@ class ActiveTurn:
     sink: Sink
     tools: ToolRegistry
     outer: ActiveTurn | None = None
-    outer_call: RunningCall | None = None
+    outer_call: Call | None = None
     origin: Origin = "model"
     answer_format: AnswerFormat | None = None
     phase_log: PhaseLog = attrs.field(factory=PhaseLog)

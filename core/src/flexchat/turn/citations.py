@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..domain import Citation, Document, RagResults
-from ..plugin.current import Cited
+from ..plugin.call import Cited
 
 _MIN_NAME_CHARS = 4
 """Characters a title needs to be recognised in a text."""

@@ -19,8 +19,8 @@ from ..events.feed import Feed
 from ..events.log import EventLog
 from ..events.sink import Sink
 from ..llms.llm import Llms
+from ..plugin.call import current_call, place_within
 from ..plugin.contracts import Retriever, TurnJournal
-from ..plugin.current import current_call, place_within
 from ..plugin.hooks import Hooks
 from ..schema.answer_format import answer_format
 from .active import ActiveTurn, TurnParts, new_turn_id, outer_turn

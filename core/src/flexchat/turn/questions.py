@@ -10,8 +10,7 @@ from ..calls.questions import UNANSWERED, QuestionBroker
 from ..domain import QuestionAnswered, QuestionAsked
 from ..domain.codec import value_to_dict
 from ..domain.questions import Question, Reply
-from ..plugin.call import Call
-from ..plugin.current import RunningCall, RunningTurn
+from ..plugin.call import Call, RunningTurn
 from .active import ActiveTurn
 
 
@@ -32,7 +31,7 @@ async def ask(turn: ActiveTurn, call: Call, question: Question) -> Reply:
 
 
 @contextlib.contextmanager
-def pause_clocks(turn: RunningTurn | None, call: RunningCall | None = None) -> Iterator[None]:
+def pause_clocks(turn: RunningTurn | None, call: Call | None = None) -> Iterator[None]:
     """Pause the time of a call and a turn, of the turns around it, and of the calls that started them."""
     with contextlib.ExitStack() as stack:
         if call is not None:

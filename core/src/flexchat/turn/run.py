@@ -35,7 +35,7 @@ from ..errors import (
     UnknownTurnError,
 )
 from ..events.feed import Feed
-from ..plugin.current import current_turn
+from ..plugin.call import current_turn
 from ..plugin.hooks import ModelRequest
 from .active import ActiveTurn, end_replay
 from .answer import answer, first_request

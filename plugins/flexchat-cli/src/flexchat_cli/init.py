@@ -11,8 +11,7 @@ from pathlib import Path
 import attrs
 import click
 from flexchat.errors import did_you_mean
-from flexchat.installing import how_to_install
-from flexchat.plugin.packages import package_with
+from flexchat.installing import how_to_install, package_with
 from flexchat_sdk import package_data
 
 from .context import CommandContext, UsageError
@@ -102,7 +101,7 @@ def config_text(starter: Starter, tools: Sequence[str], *, is_toml: bool) -> str
 
 
 def _write(file: Path, text: str, *, force: bool) -> None:
-    from flexchat.replacing import replacing
+    from flexchat.files import replacing
 
     try:
         with replacing(file) if force else file.open("x", encoding="utf-8") as out:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from flexchat.errors import ConfigError, FlexChatError, did_you_mean
-from flexchat.installing import how_to_install, is_installed
+from flexchat.installing import how_to_install, is_installed, package_with
 from flexchat.plugin.foreign import contained, error_name
-from flexchat.plugin.packages import package_with
 
 from .as_in_llm import COMMANDS, is_asked
 from .context import FAILED, INTERRUPTED, OK, PIPE_CLOSED, CommandContext, UsageError

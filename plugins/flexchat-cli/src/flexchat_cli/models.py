@@ -15,10 +15,9 @@ from flexchat.config.keys import key_for
 from flexchat.domain import ModelInfo
 from flexchat.domain.prices import ModelPrice, plain
 from flexchat.errors import ConfigError, PathError, ProviderError, StorageError, did_you_mean
-from flexchat.files import data_folder, read_file
+from flexchat.files import data_folder, read_file, replacing
 from flexchat.llms.llm import LLM
 from flexchat.llms.open import variables_of
-from flexchat.replacing import replacing
 
 from .context import FAILED, OK, CommandContext, UsageError
 from .parameters import argument, command

@@ -17,7 +17,7 @@ from flexchat.config.model import PromptEntry
 from flexchat.config.own_variables import OWN_NAMES, variable_problem
 from flexchat.domain.copies import copied
 from flexchat.errors import ConfigError, did_you_mean
-from flexchat.replacing import replacing
+from flexchat.files import replacing
 from flexchat.turn.template import fill_in, variables_of
 
 from .context import CommandContext, UsageError

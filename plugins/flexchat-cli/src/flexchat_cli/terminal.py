@@ -316,7 +316,7 @@ def one_line(text: str, width: int) -> str:
 # Tool calls and left-out plugins are reported anyway. Also important: failing watchers, waiting for a service, what
 # slows every command, errors in the server, and a damaged store.
 _MATTERS = (
-    *("flexchat.plugin.hooks", "flexchat.llms", "flexchat.services", "flexchat.config", "flexchat.assembly"),
+    *("flexchat.plugin.hooks", "flexchat.llms", "flexchat.endpoints", "flexchat.config", "flexchat.assembly"),
     *("flexchat_cli", "flexchat_sdk", "flexchat_sqlite", "flexchat_web"),
 )
 
@@ -349,7 +349,7 @@ def limit_retry_notes() -> Iterator[None]:
         services.add(service)
         return not is_known
 
-    retries, breakers = map(logging.getLogger, ("flexchat.llms.llm", "flexchat.services.breaker"))
+    retries, breakers = map(logging.getLogger, ("flexchat.llms.llm", "flexchat.endpoints"))
     retries.addFilter(is_new)
     breakers.addFilter(_nothing)
     try:

@@ -9,6 +9,7 @@ import attrs
 import pytest
 from flexchat.domain.fetching import FetchRequest
 from flexchat.domain.masking import Mask
+from flexchat.endpoints import MIN_CALLS
 from flexchat.errors import (
     AddressRefusedError,
     FetchAnswerError,
@@ -16,7 +17,6 @@ from flexchat.errors import (
     FetchError,
     FetchTimeoutError,
 )
-from flexchat.services.breaker import MIN_CALLS
 from flexchat_sdk.http.fetcher import GuardedFetcher
 from flexchat_sdk.http.guard import AddressRule
 from forbidden_urls import REFUSED_URLS, UNUSABLE_URLS

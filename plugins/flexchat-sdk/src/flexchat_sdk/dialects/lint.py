@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 from flexchat.domain import ToolDefinition
-from flexchat.tools.wire_names import wire_names
+from flexchat.tools.registry import wire_names
 
 from .rewrite import rewrite
 from .schema_dialect import SchemaDialect, SchemaNote

@@ -17,9 +17,8 @@ from urllib.parse import urljoin
 import attrs
 from flexchat.domain.fetching import Fetched, FetchedStream, FetchRequest
 from flexchat.domain.masking import Mask
+from flexchat.endpoints import CircuitOpen, Endpoints
 from flexchat.errors import AddressRefusedError, FetchAnswerError, FetchConnectionError, FetchError, FetchTimeoutError
-from flexchat.services.breaker import CircuitOpen
-from flexchat.services.endpoints import Endpoints
 
 from .guard import AddressRule, CheckedUrl, checked_url
 from .secrets import header_problem

@@ -12,8 +12,7 @@ from typing import Any
 import attrs
 from flexchat.domain.sourced import SourcedTool
 from flexchat.errors import ToolDefinitionError, ToolsLockError, json_error_message
-from flexchat.files import path_exists, read_file
-from flexchat.replacing import replacing
+from flexchat.files import path_exists, read_file, replacing
 
 LOCK_NAME = "flexchat.tools.lock"
 

@@ -12,8 +12,8 @@ from flexchat.config.model import SourceEntry, ToolsTable, own_keys
 from flexchat.config.wording import describe_value, shortened
 from flexchat.errors import did_you_mean
 from flexchat.files import data_folder, located
+from flexchat.installing import package_with
 from flexchat.plugin.host import PluginHost
-from flexchat.plugin.packages import package_with
 from flexchat.plugin.tool_sources import OpenSource
 from flexchat.tools.sources import source_tables
 

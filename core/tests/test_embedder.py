@@ -4,10 +4,10 @@ import asyncio
 import contextlib
 
 import pytest
+from flexchat.document_stores import QUESTIONS_KEPT, StoreEmbedder
 from flexchat.domain import Embeddings
 from flexchat.errors import ProviderOverloadedError
 from flexchat.llms.llm import LLM
-from flexchat.stores.embedder import QUESTIONS_KEPT, StoreEmbedder
 
 
 class Provider:

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from flexchat.endpoints import MIN_CALLS, PAUSE_S, WINDOW_S, CircuitBreaker, CircuitOpen
 from flexchat.errors import (
     ProviderAuthError,
     ProviderConnectionError,
@@ -12,7 +13,6 @@ from flexchat.errors import (
     ProviderRequestError,
     ProviderTimeoutError,
 )
-from flexchat.services.breaker import MIN_CALLS, PAUSE_S, WINDOW_S, CircuitBreaker, CircuitOpen
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule

@@ -1,6 +1,6 @@
 """All who ask one server share what is known of its health; others do not."""
 
-from flexchat.services.endpoints import Endpoints
+from flexchat.endpoints import Endpoints
 
 
 def test_those_at_one_origin_share_it():

@@ -1,6 +1,6 @@
 """Repetitions stay a small part of the load, and a service that is asked rarely may still be asked again."""
 
-from flexchat.services.endpoints import REFILL_PER_S, RESERVE, SHARE, RetryBudget
+from flexchat.endpoints import REFILL_PER_S, RESERVE, SHARE, RetryBudget
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,13 +3,12 @@
 import attrs
 import pytest
 from flexchat.config.reading import read_config
-from flexchat.llms.llm import Llms
-from flexchat.llms.local_models import LocalModels
+from flexchat.document_stores import StoreOpener
+from flexchat.llms.llm import Llms, LocalModels
 from flexchat.llms.open import read_entries
 from flexchat.plugin import hookimpl
 from flexchat.plugin.host import PluginHost
 from flexchat.store import DocumentStoreType, RerankerType
-from flexchat.stores.open import StoreOpener
 from flexchat_sdk import ProviderType
 
 

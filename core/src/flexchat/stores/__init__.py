@@ -1,1 +1,0 @@
-"""The document stores a config names, opened."""
