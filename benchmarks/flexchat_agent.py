@@ -78,7 +78,7 @@ class Contestant:
 
 def build_tools(specs):
     from flexchat.tools.registry import ToolRegistry
-    from flexchat_openai.chat_tools import encode_tools
+    from flexchat_openai.tools import encode_tools
 
     registry = ToolRegistry({"openai": encode_tools})
     for spec in specs:

@@ -7,7 +7,8 @@ import attrs
 import pytest
 from flexchat.plugin import Implementation, ToolCall, ToolDefinition
 from flexchat_openai.chat_request import SCOPE, ChatRequestWriter
-from flexchat_openai.chat_tools import encode_tools
+from flexchat_openai.config import OpenAIConfig
+from flexchat_openai.tools import encode_tools
 from flexchat_sdk import (
     AssistantMessage,
     ChatOptions,
@@ -36,13 +37,13 @@ def data(origin: str = HERE, scope: str = SCOPE, **content: Any) -> ProviderData
 def body(
     *messages: Message, options: ChatOptions | None = None, model: str = "m", stream: bool = False, **settings: Any
 ) -> dict[str, Any]:
-    writer = ChatRequestWriter(HERE, **settings)
+    writer = ChatRequestWriter(HERE, OpenAIConfig(**settings))
     raw, _ = writer.body(messages, model, options or ChatOptions(), stream=stream)
     return json.loads(raw)
 
 
 def sent(*messages: Message, origin: str = HERE, **settings: Any) -> list[dict[str, Any]]:
-    return [json.loads(piece) for piece in ChatRequestWriter(origin, **settings).messages(messages)]
+    return [json.loads(piece) for piece in ChatRequestWriter(origin, OpenAIConfig(**settings)).messages(messages)]
 
 
 def test_the_least_request_holds_model_and_messages() -> None:
@@ -88,7 +89,7 @@ def test_extra_is_merged_last() -> None:
     made = body(
         *HI,
         options=ChatOptions(temperature=0, tools=({},), extra=extra),
-        extra={"temperature": 2, "reasoning_effort": "low"},
+        extra_body={"temperature": 2, "reasoning_effort": "low"},
     )
 
     ours = {"model": "m", "reasoning_effort": "low", "tool_choice": "auto"}
@@ -125,7 +126,7 @@ def test_what_a_model_refuses_is_left_out_with_one_warning(
     """Reasoning models take no temperature; an unknown model is sent what the user set."""
     options = ChatOptions(temperature=0.5, top_p=0.5, stop=("x",))
 
-    raw, warnings = ChatRequestWriter(HERE).body(HI, model, options, stream=False)
+    raw, warnings = ChatRequestWriter(HERE, OpenAIConfig()).body(HI, model, options, stream=False)
 
     assert [n for n in ("temperature", "top_p", "stop") if n in json.loads(raw)] == list(kept)
     assert len(warnings) == bool(dropped)
@@ -377,7 +378,7 @@ def test_any_text_becomes_valid_utf8(text: str, result: str) -> None:
 
 def test_messages_and_tools_are_encoded_once() -> None:
     """In the next request of a conversation the same bytes objects are used again."""
-    writer = ChatRequestWriter(HERE)
+    writer = ChatRequestWriter(HERE, OpenAIConfig())
     history = (SystemMessage(content="s"), *HI, *turn(call(provider_data=data())))
     tools = ({"type": "function", "function": {"name": "f"}},)
 

@@ -9,6 +9,7 @@ import pytest
 from flexchat.plugin import ChatResult
 from flexchat_openai.chat_answer import ChatStream
 from flexchat_openai.chat_request import ChatRequestWriter
+from flexchat_openai.config import OpenAIConfig
 from flexchat_sdk import (
     AnswerEnd,
     ChatEvent,
@@ -770,10 +771,10 @@ def test_a_call_of_the_old_form_goes_back_as_it_came() -> None:
         assert result.finish_reason == "tool_calls"
         history += [result.message, ToolMessage(tool_call_id=result.tool_calls[0].id, name="f", content="2")]
 
-    sent = [json.loads(data) for data in ChatRequestWriter(HERE).messages(history)]
+    sent = [json.loads(data) for data in ChatRequestWriter(HERE, OpenAIConfig()).messages(history)]
     said = {"role": "assistant", "content": None, "function_call": old}
     assert sent == [said, {"role": "function", "name": "f", "content": "2"}] * 2
-    elsewhere = [json.loads(data) for data in ChatRequestWriter("https://x.example").messages(history)]
+    elsewhere = [json.loads(data) for data in ChatRequestWriter("https://x.example", OpenAIConfig()).messages(history)]
     assert [m["role"] for m in elsewhere] == ["assistant", "tool"] * 2
     assert elsewhere[0]["tool_calls"][0]["id"] == elsewhere[1]["tool_call_id"] != elsewhere[3]["tool_call_id"]
 
@@ -782,7 +783,7 @@ def test_a_call_with_free_text_goes_back_as_it_came() -> None:
     """Custom tools are only offered by extra; such a call has a name and no arguments of ours."""
     item = {"id": "c1", "type": "custom", "custom": {"name": "sql", "input": "SELECT 1"}}
     message = whole({"content": None, "tool_calls": [item]}, "tool_calls").message
-    sent = json.loads(ChatRequestWriter(HERE).messages([message])[0])
+    sent = json.loads(ChatRequestWriter(HERE, OpenAIConfig()).messages([message])[0])
 
     assert [(c.name, c.arguments, c.raw_arguments) for c in message.tool_calls] == [("sql", None, "SELECT 1")]
     assert sent["tool_calls"] == [item]

@@ -9,10 +9,10 @@ from typing import Any
 
 import httpx
 from flexchat.plugin import ChatResult, Implementation, ToolDefinition
-from flexchat_openai.chat_answer import AnswerDraft
-from flexchat_openai.chat_tools import encode_tools
+from flexchat_openai.chat_answer import ChatStream
 from flexchat_openai.config import OpenAIConfig
 from flexchat_openai.provider import OpenAIProvider
+from flexchat_openai.tools import encode_tools
 from flexchat_sdk import (
     AnswerEnd,
     AssistantMessage,
@@ -143,9 +143,8 @@ def ours(recorded: list[dict[str, Any]]) -> list[Message]:
         elif message["role"] == "tool":
             made.append(ToolMessage(tool_call_id=ids[message["tool_call_id"]], name="", content=content))
         else:
-            draft = AnswerDraft(HERE)
-            draft.raw_finish = "tool_calls"
-            end = [*draft.take({**message, "content": content}, whole=True), *draft.end()][-1]
+            choice = {"message": {**message, "content": content}, "finish_reason": "tool_calls"}
+            end = [*ChatStream(HERE).whole({"choices": [choice]})][-1]
             assert isinstance(end, AnswerEnd)
             made.append(end.result.message)
             assert isinstance(made[-1], AssistantMessage)

@@ -14,7 +14,7 @@ from flexchat_openai.config import OpenAIConfig
 from flexchat_openai.provider import OpenAIProvider
 from flexchat_openai.responses_answer import ResponsesStream
 from flexchat_openai.responses_request import ResponsesRequestWriter
-from flexchat_openai.responses_tools import encode_tools
+from flexchat_openai.tools import encode_responses_tools
 from flexchat_sdk import (
     AnswerEnd,
     AssistantMessage,
@@ -180,7 +180,7 @@ def options_of(body: dict[str, Any]) -> ChatOptions:
     form = body["text"]["format"] if "text" in body else None
     tools = tuple(body.get("tools") or ())
     if all(tool.get("description") and {*tool} <= OUR_TOOL for tool in tools):  # others are no tools of ours
-        tools = tuple(encode_tools([definition(tool) for tool in tools]))
+        tools = tuple(encode_responses_tools([definition(tool) for tool in tools]))
     return ChatOptions(
         max_tokens=body.get("max_output_tokens"),
         tools=tools,
@@ -270,14 +270,16 @@ async def test_recorded_conversations_go_back_byte_for_byte() -> None:
             ToolMessage(tool_call_id=call.id, name=call.name, content=answers.get(call.wire_id or "", "?"))
             for call in result.tool_calls
         ]
-        sent = json.loads(b"[" + b",".join(ResponsesRequestWriter(origin_of(exchange)).messages(history)) + b"]")
+        sent = json.loads(
+            b"[" + b",".join(ResponsesRequestWriter(origin_of(exchange), OpenAIConfig()).messages(history)) + b"]"
+        )
         assert sent[1 : 1 + len(items)] == items
         assert [i["call_id"] for i in sent[1 + len(items) :]] == [c.wire_id for c in result.tool_calls]
         # What the recorded client sent back of them says the same.
         said = {i.get("encrypted_content") for i in items} - {None}
         replayed = {i.get("encrypted_content") for i in following.body["input"]} - {None}
         encrypted += bool(said & replayed)
-        elsewhere = ResponsesRequestWriter("https://elsewhere.example").messages(
+        elsewhere = ResponsesRequestWriter("https://elsewhere.example", OpenAIConfig()).messages(
             [AssistantMessage(parts=history[1].parts)]
         )  # type: ignore[union-attr]
         assert b"encrypted_content" not in b"".join(elsewhere)

@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 import pytest
 from flexchat.plugin import ToolCall
+from flexchat_openai.config import OpenAIConfig
 from flexchat_openai.responses_answer import ResponsesStream
 from flexchat_openai.responses_items import SCOPE
 from flexchat_openai.responses_request import ResponsesRequestWriter
@@ -53,13 +54,15 @@ SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "completed", "actio
 def body(
     *messages: Message, options: ChatOptions | None = None, model: str = "m", stream: bool = False, **settings: Any
 ) -> dict[str, Any]:
-    writer = ResponsesRequestWriter(HERE, **settings)
+    writer = ResponsesRequestWriter(HERE, OpenAIConfig(**settings))
     raw, _ = writer.body(messages, model, options or ChatOptions(), stream=stream)
     return json.loads(raw)
 
 
 def sent(*messages: Message, origin: str = HERE, **settings: Any) -> list[dict[str, Any]]:
-    return json.loads(b"[" + b",".join(ResponsesRequestWriter(origin, **settings).messages(messages)) + b"]")
+    return json.loads(
+        b"[" + b",".join(ResponsesRequestWriter(origin, OpenAIConfig(**settings)).messages(messages)) + b"]"
+    )
 
 
 def answered(*items: dict[str, Any], origin: str = HERE) -> AssistantMessage:
@@ -101,7 +104,9 @@ def test_all_options_are_sent_under_their_names() -> None:
         reasoning=Reasoning(effort="low", summary=True),
     )
 
-    raw, warnings = ResponsesRequestWriter(HERE, parallel_tool_calls=False).body(HI, "m", options, stream=True)
+    raw, warnings = ResponsesRequestWriter(HERE, OpenAIConfig(parallel_tool_calls=False)).body(
+        HI, "m", options, stream=True
+    )
 
     assert json.loads(raw) == {
         "model": "m",
@@ -126,7 +131,7 @@ def test_what_a_model_refuses_is_left_out_with_one_warning() -> None:
     """Temperature while it reasons; with effort none it may have one. A 1 is what it does anyway."""
 
     def left(model: str, options: ChatOptions) -> tuple[bool, int]:
-        raw, warnings = ResponsesRequestWriter(HERE).body(HI, model, options, stream=False)
+        raw, warnings = ResponsesRequestWriter(HERE, OpenAIConfig()).body(HI, model, options, stream=False)
         return "temperature" in json.loads(raw), len(warnings)
 
     assert left("gpt-5.6", ChatOptions(temperature=0)) == (False, 1)
@@ -145,7 +150,7 @@ def test_extra_is_merged_last() -> None:
         extra={"reasoning": {"summary": "detailed"}, "max_output_tokens": 6, "input": "theirs"},
     )
 
-    made = body(*HI, options=options, extra={"store": True, "include": [], "text": {"verbosity": "low"}})
+    made = body(*HI, options=options, extra_body={"store": True, "include": [], "text": {"verbosity": "low"}})
 
     assert made == {
         "model": "m",
@@ -227,7 +232,7 @@ def test_openai_gets_no_reasoning_it_could_not_read() -> None:
     bare = {"type": "reasoning", "id": "rs_1", "summary": []}
 
     assert sent(answered(bare, CALL, origin=OPENAI), origin=OPENAI) == [{k: v for k, v in CALL.items() if k != "id"}]
-    assert sent(answered(bare, CALL, origin=OPENAI), origin=OPENAI, extra={"store": True}) == [bare, CALL]
+    assert sent(answered(bare, CALL, origin=OPENAI), origin=OPENAI, extra_body={"store": True}) == [bare, CALL]
     assert sent(answered(bare, CALL)) == [bare, CALL]
 
 
@@ -329,7 +334,7 @@ def test_media_of_a_result_stand_in_its_output() -> None:
 
 def test_messages_are_encoded_once() -> None:
     """In the next request of a conversation the same bytes objects are used again, and for each API its own."""
-    writer = ResponsesRequestWriter(HERE)
+    writer = ResponsesRequestWriter(HERE, OpenAIConfig())
     message = answered(THOUGHT, CALL)
     history = (*HI, message, ToolMessage(tool_call_id=message.tool_calls[0].id, name="f", content="r"))
 
@@ -337,4 +342,4 @@ def test_messages_are_encoded_once() -> None:
 
     assert all(a is b for a, b in zip(first, second, strict=True))
     assert SCOPE in str(sorted(message.memo))
-    assert ResponsesRequestWriter("https://x.example").messages(history)[1] != first[1]
+    assert ResponsesRequestWriter("https://x.example", OpenAIConfig()).messages(history)[1] != first[1]

@@ -38,7 +38,9 @@ APIS = ("chat", "responses")
 
 
 def writer(api: str, origin: str = HERE) -> ChatRequestWriter | ResponsesRequestWriter:
-    return ChatRequestWriter(origin) if api == "chat" else ResponsesRequestWriter(origin)
+    return (
+        ChatRequestWriter(origin, OpenAIConfig()) if api == "chat" else ResponsesRequestWriter(origin, OpenAIConfig())
+    )
 
 
 def reader(api: str) -> AnswerReader:

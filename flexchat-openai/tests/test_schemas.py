@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import Implementation, ToolDefinition
-from flexchat_openai import chat_tools, responses_tools
 from flexchat_openai.chat_request import ChatRequestWriter
+from flexchat_openai.config import OpenAIConfig
 from flexchat_openai.dialects import LOOSE
 from flexchat_openai.responses_request import ResponsesRequestWriter
-from flexchat_openai.schemas import _is_plain, sent_schema
+from flexchat_openai.tools import _is_plain, encode_responses_tools, encode_tools, sent_schema
 from flexchat_sdk import ChatOptions, ResponseFormat
 from flexchat_sdk.dialects.rewrite import rewrite
 from hypothesis import given
@@ -69,15 +69,15 @@ def test_chat_completions_says_strict_only_where_it_is() -> None:
     """The specified tool format stays what it is for all other tools (TC-31)."""
     plain = {"name": "f", "description": "d", "parameters": OPEN}
 
-    assert chat_tools.encode_tools([tool(OPEN, None)]) == [{"type": "function", "function": plain}]
-    assert chat_tools.encode_tools([tool(OPEN, False)]) == [{"type": "function", "function": plain}]
-    assert chat_tools.encode_tools([tool(CLOSED, True)])[0]["function"]["strict"] is True
-    assert "strict" not in chat_tools.encode_tools([tool(MAP, True)])[0]["function"]
+    assert encode_tools([tool(OPEN, None)]) == [{"type": "function", "function": plain}]
+    assert encode_tools([tool(OPEN, False)]) == [{"type": "function", "function": plain}]
+    assert encode_tools([tool(CLOSED, True)])[0]["function"]["strict"] is True
+    assert "strict" not in encode_tools([tool(MAP, True)])[0]["function"]
 
 
 def test_the_responses_api_is_always_told() -> None:
     """Absence means "strict if it fits" there. Tools are flat."""
-    assert responses_tools.encode_tools([tool(OPEN, None), tool(CLOSED, None), tool(CLOSED, False)]) == [
+    assert encode_responses_tools([tool(OPEN, None), tool(CLOSED, None), tool(CLOSED, False)]) == [
         {"type": "function", "name": "f", "description": "d", "parameters": OPEN, "strict": False},
         {"type": "function", "name": "f", "description": "d", "parameters": CLOSED, "strict": True},
         {"type": "function", "name": "f", "description": "d", "parameters": CLOSED, "strict": False},
@@ -90,7 +90,10 @@ def test_an_answers_format_is_sent_in_both_apis(strict: bool | None, expected: b
     options = ChatOptions(response_format=ResponseFormat(name="n", schema=OPEN, strict=strict))
     chat, responses = (
         json.loads(writer.body((), "m", options, stream=False)[0])
-        for writer in (ChatRequestWriter("https://h.example"), ResponsesRequestWriter("https://h.example"))
+        for writer in (
+            ChatRequestWriter("https://h.example", OpenAIConfig()),
+            ResponsesRequestWriter("https://h.example", OpenAIConfig()),
+        )
     )
 
     form = responses["text"]["format"]
@@ -103,7 +106,7 @@ def test_a_format_that_cannot_be_held_to_is_a_warning() -> None:
     """The schema is sent all the same."""
     options = ChatOptions(response_format=ResponseFormat(schema=MAP, strict=True))
 
-    raw, warnings = ChatRequestWriter("https://h.example").body((), "m", options, stream=False)
+    raw, warnings = ChatRequestWriter("https://h.example", OpenAIConfig()).body((), "m", options, stream=False)
 
     assert json.loads(raw)["response_format"]["json_schema"]["schema"] == MAP
     assert "strict form" in warnings[0]
@@ -113,8 +116,8 @@ def test_any_json_object_has_no_schema() -> None:
     """json_object is one word in both."""
     options = ChatOptions(response_format=ResponseFormat(type="json_object"))
 
-    chat, _ = ChatRequestWriter("https://h.example").body((), "m", options, stream=False)
-    responses, _ = ResponsesRequestWriter("https://h.example").body((), "m", options, stream=False)
+    chat, _ = ChatRequestWriter("https://h.example", OpenAIConfig()).body((), "m", options, stream=False)
+    responses, _ = ResponsesRequestWriter("https://h.example", OpenAIConfig()).body((), "m", options, stream=False)
 
     assert json.loads(chat)["response_format"] == {"type": "json_object"}
     assert json.loads(responses)["text"] == {"format": {"type": "json_object"}}

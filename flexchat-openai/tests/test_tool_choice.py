@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import pytest
 from flexchat_openai.chat_request import ChatRequestWriter
+from flexchat_openai.config import OpenAIConfig
 from flexchat_openai.responses_request import ResponsesRequestWriter
 from flexchat_sdk import ChatOptions, ProviderRequestError, UserMessage
 
@@ -16,10 +17,10 @@ def said(api: str, origin: str, choice: Literal["auto", "none", "required"], *al
     """The tool_choice of a body, and the names of the tools that are sent."""
     writer: ChatRequestWriter | ResponsesRequestWriter
     if api == "chat":
-        writer = ChatRequestWriter(origin)
+        writer = ChatRequestWriter(origin, OpenAIConfig())
         tools = tuple({"type": "function", "function": {"name": name}} for name in NAMES)
     else:
-        writer = ResponsesRequestWriter(origin)
+        writer = ResponsesRequestWriter(origin, OpenAIConfig())
         tools = tuple({"type": "function", "name": name} for name in NAMES)
     options = ChatOptions(tools=tools, tool_choice=choice, allowed_tools=allowed)
     body = json.loads(writer.body((UserMessage(content="hi"),), "m", options, stream=False)[0])
@@ -72,7 +73,7 @@ def test_a_limit_to_nothing_is_refused(api: str) -> None:
 
 def test_one_set_of_tools_serves_different_limits() -> None:
     """What is kept of a tuple of tools is kept by limit."""
-    writer = ChatRequestWriter(OTHER)
+    writer = ChatRequestWriter(OTHER, OpenAIConfig())
     tools = tuple({"type": "function", "function": {"name": name}} for name in NAMES)
 
     def sent(*allowed: str) -> int:

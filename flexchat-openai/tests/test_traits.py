@@ -3,8 +3,7 @@
 from typing import Literal
 
 import pytest
-from flexchat_openai.models import traits_of
-from flexchat_openai.reasoning import effort_for
+from flexchat_openai.models import effort_for, traits_of
 from flexchat_sdk import Reasoning
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -48,8 +47,7 @@ def test_longer_prefixes_stand_before_shorter_ones() -> None:
 
 def test_the_table_speaks_of_efforts_that_exist_and_of_both_apis() -> None:
     """What reasons by default knows an effort; models that only the Responses API takes are the newer ones."""
-    from flexchat_openai.models import _table
-    from flexchat_openai.reasoning import _EFFORTS
+    from flexchat_openai.models import _EFFORTS, _table
 
     for traits in _table():
         assert set(traits.efforts) <= set(_EFFORTS)

@@ -10,19 +10,14 @@ Unless a request uses VALIDATED mode, schemas are not enforced, so a constraint 
 keyword. The service does not enforce an anyOf of single values, so it is sent as one enum.
 """
 
-from flexchat_sdk import SchemaDialect
+from flexchat_sdk import NOTED, SchemaDialect
 
-_TOLD = (
-    "uniqueItems", "contains", "minContains", "maxContains", "unevaluatedItems",
-    "propertyNames", "dependentRequired", "dependentSchemas", "dependencies",
-    "not", "if", "then", "else", "multipleOf",
-    "examples", "deprecated", "contentEncoding", "contentMediaType",
-)  # fmt: skip
 _NUMBERS = {"integer": frozenset(("int32", "int64")), "number": frozenset(("float", "double"))}
 
 JSON_SCHEMA = SchemaDialect(
     name="gemini",
     keywords={
+        **NOTED,
         **dict.fromkeys(("$id", "$anchor", "type", "title", "description", "enum", "items", "prefixItems"), "keep"),
         **dict.fromkeys(("minItems", "maxItems", "minimum", "maximum", "anyOf", "properties"), "keep"),
         **dict.fromkeys(("additionalProperties", "required", "propertyOrdering"), "keep"),
@@ -36,9 +31,6 @@ JSON_SCHEMA = SchemaDialect(
         "$ref": "alone",
         "patternProperties": "open",
         "unevaluatedProperties": "open",
-        **dict.fromkeys(_TOLD, "note"),
-        **dict.fromkeys(("default", "example", "pattern", "minLength", "maxLength"), "note"),
-        **dict.fromkeys(("minProperties", "maxProperties"), "note"),
     },
     other_keywords="drop",
     root={
@@ -60,6 +52,7 @@ JSON_SCHEMA = SchemaDialect(
 PARAMETERS = SchemaDialect(
     name="gemini.parameters",
     keywords={
+        **NOTED,
         **dict.fromkeys(("type", "description", "items", "minItems", "maxItems", "minimum", "maximum"), "keep"),
         **dict.fromkeys(("anyOf", "properties", "required", "propertyOrdering", "nullable", "default"), "keep"),
         **dict.fromkeys(("example", "pattern", "minLength", "maxLength", "minProperties", "maxProperties"), "keep"),
@@ -75,7 +68,6 @@ PARAMETERS = SchemaDialect(
         "additionalProperties": "open",
         "patternProperties": "open",
         "unevaluatedProperties": "open",
-        **dict.fromkeys(_TOLD, "note"),
     },
     other_keywords="drop",
     root={"anyOf": "flatten", "oneOf": "flatten", "enum": "note", "const": "note", "nullable": "drop"},

@@ -6,11 +6,12 @@ and description. A $ref becomes an empty property. The rest is shown to the mode
 the description is as good as a keyword.
 """
 
-from flexchat_sdk import SchemaDialect
+from flexchat_sdk import NOTED, SchemaDialect
 
 TOOLS = SchemaDialect(
     name="ollama",
     keywords={
+        **NOTED,
         **dict.fromkeys(("type", "properties", "required", "description", "enum", "items", "anyOf"), "keep"),
         "const": "as enum",
         "oneOf": "as anyOf",
@@ -21,14 +22,6 @@ TOOLS = SchemaDialect(
         "additionalProperties": "open",
         "patternProperties": "open",
         "unevaluatedProperties": "open",
-        **dict.fromkeys(("default", "examples", "example", "deprecated", "format", "pattern"), "note"),
-        **dict.fromkeys(("contentEncoding", "contentMediaType"), "note"),
-        **dict.fromkeys(("minLength", "maxLength", "minimum", "maximum", "multipleOf"), "note"),
-        **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems", "uniqueItems"), "note"),
-        **dict.fromkeys(("contains", "minContains", "maxContains", "unevaluatedItems"), "note"),
-        **dict.fromkeys(("minProperties", "maxProperties", "propertyNames"), "note"),
-        **dict.fromkeys(("not", "if", "then", "else"), "note"),
-        **dict.fromkeys(("dependentRequired", "dependentSchemas", "dependencies"), "note"),
     },
     other_keywords="drop",
     root={

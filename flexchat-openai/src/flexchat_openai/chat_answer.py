@@ -54,7 +54,7 @@ _FINISH = {
     "function_call_filter": "malformed_tool_call",
     "tool_use_failed": "malformed_tool_call",
 }
-_TOOL_USE_FAILED = "tool_use_failed"
+TOOL_USE_FAILED = "tool_use_failed"
 # The types of content parts that hold text.
 _KINDS = {"text": ("text", "output_text"), "refusal": ("refusal",)}
 # Mistral's references to sources.
@@ -62,51 +62,108 @@ _WITHOUT_TEXT = ("reference",)
 _THOUGHT_KEYS = {"thinking", "summary"}
 # Read one, not both: vLLM sends the same text in each.
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
-
-
 # Holds a call's place until the call is complete.
 _PENDING = ToolCall(name="", arguments=None)
+_SEVERAL = "the service sent several answers; only the first is used"
+MALFORMED_CALL = "the tool call the model wrote could not be used"
 
 
-class AnswerDraft:
-    """An answer being read. Parts are in the order in which they began.
+class ChatStream:
+    """Reads one answer, streamed or whole; see the kit's Answer. Parts are in the order in which they began.
 
     Args:
         text: Reads the text; None: it passes unchanged.
-
-    Attributes:
-        raw_finish: The service's finish reason; None if no readable one came.
     """
 
     def __init__(self, origin: str, text: TextReader | None = None) -> None:
         self._parts = AnswerParts(SCOPE, origin, joined=True)
         self._text = text or TextReader()
+        self._is_plain = self._text.is_plain
+        self._has_begun = self._is_empty = self._has_finish = self.is_over = False
+        self._first = FirstAnswer()
         self._reasoning: list[str] = []
         self._reasoning_field: str | None = None
         self._details: list[dict[str, Any]] = []
         self._calls = CallTable()
         self._citations: list[Mapping[str, Any]] = []
         self._usage: Mapping[str, Any] | None = None
-        self.add_text, self.warn = self._parts.text, self._parts.warn
-        self.model: str | None = None
-        self.response_id: str | None = None
-        self.raw_finish: str | None = None
-        self._is_over = False
+        self._raw_finish: str | None = None
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the service has ended the answer, even with an unreadable finish reason."""
-        return self._is_over or self.raw_finish is not None
+    def end(self) -> Iterable[ChatEvent]:
+        """Return the remaining events once the stream has ended."""
+        if not self._has_begun and self._is_empty:
+            raise Unreadable("ended its stream without choices", cut_off=True)
+        if not self._has_begun:
+            raise Unreadable("ended its stream before sending anything: is base_url right?")
+        if not self.is_over and not self._has_finish:
+            raise Unreadable("ended its stream early: neither a finish reason nor [DONE] came", cut_off=True)
+        return self._ended()
 
-    def take(self, delta: Mapping[str, Any], where: str = "message", *, whole: bool = False) -> Iterator[ChatEvent]:
-        """Take a message or a piece of one and yield what it adds.
+    def take(self, chunk: dict[str, Any], name: str = "") -> Iterable[ChatEvent]:
+        """Return the events that a chunk adds."""
+        if chunk.get("error") or name == "error" or chunk.get("object") == "error":
+            raise Reported(chunk)
+        if self._parts.model is None or chunk.get("usage") or "x_groq" in chunk:
+            self._take_frame(chunk)
+        if self._is_plain and (text := _only_text(chunk)) is not None:
+            self._has_begun = True
+            return (self._parts.text(text),) if text else ()
+        return self._take_choices(chunk)
 
-        Args:
-            where: Its place in the answer, for errors.
+    def _take_choices(self, chunk: dict[str, Any]) -> Iterator[ChatEvent]:
+        self._is_empty = self._is_empty or not chunk.get("choices", True)
+        for where, choice in objects_of(list_in(chunk, "choices"), "choices"):
+            index = choice.get("index")
+            if (index != 0 or index is False) and not self._first.includes(index, f"{where}.index"):
+                self._parts.warn(_SEVERAL)
+                continue
+            delta, finish = object_in(choice, "delta", where), choice.get("finish_reason")
+            if finish and choice.get("error"):  # OpenRouter, when the model's host fails midway
+                raise Reported(choice)
+            if "usage" in choice:  # Moonshot
+                self._take_usage(choice["usage"])
+            if delta is not None:
+                self._has_begun = True
+                yield from self._take_message(delta, f"{where}.delta")
+            elif not self._has_begun and (message := object_in(choice, "message", where)) is not None:
+                self._has_begun = True
+                yield from self._take_message(message, f"{where}.message", whole=True)
+            if finish is not None and finish != "":
+                self._has_begun = True
+                self._take_finish(finish)
 
-        Raises:
-            WrongShape: A value has the wrong type where text or calls are expected.
-        """
+    def whole(self, answer: Any) -> Iterator[ChatEvent]:
+        """Yield the events of a whole answer."""
+        answer = unwrapped(answer)
+        if answer.get("error"):
+            raise Reported(answer)
+        choices = list(objects_of(list_in(answer, "choices"), "choices"))
+        where, choice = _first(choices)
+        message = object_in(choice, "message", where, needed=True)
+        if message is None and "choices" in answer and not choices:  # OpenRouter, when the model's host hiccups
+            raise Unreadable("sent an answer without choices", cut_off=True)
+        # Gemini's layer leaves out the message when thoughts used up the limit.
+        if message is None and (not choice.get("finish_reason") or "text" in choice):
+            raise Unreadable("sent JSON that is not a chat completion: is base_url right? It often ends with /v1")
+        if choice.get("error"):  # OpenRouter, when the model's host fails
+            raise Reported(choice)
+        if len(choices) > 1:
+            self._parts.warn(_SEVERAL)
+        self._take_frame(answer)
+        self._take_finish(choice.get("finish_reason"))
+        yield from self._take_message(message or {}, f"{where}.message", whole=True)
+        yield from self._ended()
+
+    def refused(self, body: object, error: ProviderError) -> Iterable[ChatEvent] | None:
+        """Return the end of the answer if the error is really an answer; None for a real error."""
+        if not is_malformed_call(body):
+            return None
+        self._take_finish(TOOL_USE_FAILED)
+        self._parts.warn(f"{MALFORMED_CALL}: {error}")
+        return self._ended()
+
+    def _take_message(self, delta: Mapping[str, Any], where: str, *, whole: bool = False) -> Iterator[ChatEvent]:
+        """Take a message or a piece of one and yield what it adds."""
         field = self._reasoning_field
         for name in _REASONING_FIELDS if field is None else (field,):
             reasoning = delta.get(name)
@@ -116,7 +173,7 @@ class AnswerDraft:
                     yield self._add_reasoning(reasoning)
                     break
             elif reasoning is not None:
-                self.warn(f"reasoning is left out ({where}.{name}: expected text, got {type_name(reasoning)})")
+                self._parts.warn(f"reasoning is left out ({where}.{name}: expected text, got {type_name(reasoning)})")
         if details := delta.get("reasoning_details"):
             self._add_details(details)
         content = delta.get("content")
@@ -137,34 +194,30 @@ class AnswerDraft:
         if isinstance(annotations := delta.get("annotations"), list):
             self._citations.extend(a for a in annotations if isinstance(a, dict))
         if delta.get("audio"):
-            self.warn("the answer contains audio, which is left out")
+            self._parts.warn("the answer contains audio, which is left out")
 
-    def take_frame(self, frame: Mapping[str, Any]) -> None:
+    def _take_frame(self, frame: Mapping[str, Any]) -> None:
         """Take the fields around the choices."""
-        self.model = self.model or known_text(frame.get("model"))
-        self.response_id = self.response_id or known_text(frame.get("id"))
+        parts = self._parts
+        parts.model = parts.model or known_text(frame.get("model"))
+        parts.response_id = parts.response_id or known_text(frame.get("id"))
         usage = frame.get("usage")
         if not usage and isinstance(groq := frame.get("x_groq"), dict):
             usage = groq.get("usage")
-        self.take_usage(usage)
+        self._take_usage(usage)
 
-    def take_usage(self, usage: object) -> None:
+    def _take_usage(self, usage: object) -> None:
         """Take a usage table and ignore anything else; a later one replaces it."""
         if usage and isinstance(usage, dict):
             self._usage = usage
 
-    def take_finish(self, finish: object) -> None:
+    def _take_finish(self, finish: object) -> None:
         """Take the finish reason; an unreadable one still ends the answer."""
         if finish is not None and finish != "":
-            self._is_over = True
-            self.raw_finish = known_text(finish) or self.raw_finish
+            self._has_finish = True
+            self._raw_finish = known_text(finish) or self._raw_finish
 
-    def fail(self, why: object) -> None:
-        """End the answer because the service could not use its tool call."""
-        self.take_finish(_TOOL_USE_FAILED)
-        self.warn(f"the tool call the model wrote could not be used: {why}")
-
-    def end(self) -> Iterator[ChatEvent]:
+    def _ended(self) -> Iterator[ChatEvent]:
         """Yield the rest of the text and the calls and, last, AnswerEnd with the result.
 
         Raises:
@@ -176,10 +229,10 @@ class AnswerDraft:
         for at, draft in enumerate(drafts):
             if not draft.is_named:
                 raise WrongShape(f"tool_calls[{at}].function.name", "text", None)
-        word = self.raw_finish.lower().partition(":")[0] if self.raw_finish else None
+        word = self._raw_finish.lower().partition(":")[0] if self._raw_finish else None
         finish = _FINISH.get(word, word) if word else None
         if finish == "tool_calls" and not drafts and not text_calls:
-            self.warn("the finish reason is tool_calls, but the answer has no calls")
+            self._parts.warn("the finish reason is tool_calls, but the answer has no calls")
         calls = [self._call(draft, finish, draft is drafts[-1]) for draft in drafts]
         for at, (draft, call) in enumerate(zip(drafts, calls, strict=True)):
             if call.arguments is None:
@@ -190,7 +243,7 @@ class AnswerDraft:
             yield ToolCallEnd(draft.position, call)
             self._parts.replace(draft.position, call)
         for warning in self._text.warnings(self._parts.content, text_calls, has_calls=bool(drafts)):
-            self.warn(warning)
+            self._parts.warn(warning)
         for text_call in text_calls:
             yield from self._parts.call(text_call.name, text_call.arguments)
         message: dict[str, Any] = {self._reasoning_field: "".join(self._reasoning)} if self._reasoning_field else {}
@@ -199,17 +252,11 @@ class AnswerDraft:
         if message:
             self._parts.reasoning("", {"message": message})
         self._parts.cite(self._citations)
-        yield from self._parts.end(
-            self.raw_finish,
-            finish=finish,
-            usage=usage_of(self._usage),
-            model=self.model,
-            response_id=self.response_id,
-        )
+        yield from self._parts.end(self._raw_finish, finish=finish, usage=usage_of(self._usage))
 
     def _add_pieces(self, pieces: list[TextPiece]) -> Iterator[ChatEvent]:
         for kind, text in pieces:
-            yield self._add_reasoning(text) if kind == "thought" else self.add_text(text)
+            yield self._add_reasoning(text) if kind == "thought" else self._parts.text(text)
 
     def _add_reasoning(self, text: str) -> ReasoningDelta:
         self._reasoning.append(text)
@@ -235,7 +282,7 @@ class AnswerDraft:
         for at, part in enumerate(parts):
             if isinstance(part, str):
                 if part:
-                    yield self.add_text(part)
+                    yield self._parts.text(part)
                 continue
             if not isinstance(part, dict):
                 raise WrongShape(f"{where}[{at}]", "an object", part)
@@ -245,7 +292,7 @@ class AnswerDraft:
                 if key in part and (isinstance(part[key], str) or kind in _KINDS[key] or not isinstance(kind, str)):
                     text = text_in(part, key, f"{where}[{at}]", needed=True)
                     if text and key == "text":
-                        yield self.add_text(text)
+                        yield self._parts.text(text)
                     elif text:
                         self._parts.refusal(text)
                     break
@@ -278,19 +325,16 @@ class AnswerDraft:
             yield ToolCallDelta(draft.position, draft.arguments)
 
     def _call(self, draft: CallDraft, finish: str | None, is_last: bool) -> ToolCall:
-        rest: dict[str, Any] = {
-            "wire_id": draft.id,
-            "provider_data": self._parts.ours(draft.extra),
-        }
+        rest: dict[str, Any] = {"wire_id": draft.id, "provider_data": self._parts.ours(draft.extra)}
         text = draft.arguments
         call = ToolCall.from_text(draft.name, text, **rest)
         if text.strip() == "null":  # Groq, for a tool without parameters
             return attrs.evolve(call, arguments={}, error=None)
         # The last call of an answer that was cut off may have lost all its arguments without a trace.
-        is_cut = finish == "length" or not self.is_over
+        is_cut = finish == "length" or not self._has_finish
         if is_cut and (call.arguments is None or (is_last and not text.strip())):
             return ToolCall.from_text(draft.name, text, truncated=True, id=call.id, **rest)
-        return call.if_whole() if is_last and self.raw_finish is None else call
+        return call.if_whole() if is_last and self._raw_finish is None else call
 
 
 def usage_of(raw: Mapping[str, Any] | None) -> Usage | None:
@@ -329,7 +373,7 @@ def _thoughts(part: Mapping[str, Any]) -> Iterator[str]:
 def is_malformed_call(body: object) -> bool:
     """Return whether an error is really an answer: Groq reports its model's malformed call as an error."""
     error = body.get("error") if isinstance(body, dict) else None
-    return isinstance(error, dict) and error.get("code") == _TOOL_USE_FAILED
+    return isinstance(error, dict) and error.get("code") == TOOL_USE_FAILED
 
 
 def unwrapped(answer: object) -> dict[str, Any]:
@@ -337,97 +381,6 @@ def unwrapped(answer: object) -> dict[str, Any]:
     if isinstance(answer, list) and answer:
         answer = answer[0]
     return answer if isinstance(answer, dict) else {}
-
-
-_SEVERAL = "the service sent several answers; only the first is used"
-
-
-class ChatStream:
-    """Reads one answer, streamed or whole; see the kit's Answer.
-
-    Args:
-        text: Reads the text; None: it passes unchanged.
-    """
-
-    def __init__(self, origin: str, text: TextReader | None = None) -> None:
-        self._draft = AnswerDraft(origin, text)
-        self._is_plain = text is None or text.is_plain
-        self._has_begun = self._is_empty = self.is_over = False
-        self._first = FirstAnswer()
-
-    def end(self) -> Iterable[ChatEvent]:
-        """Return the remaining events once the stream has ended."""
-        if not self._has_begun and self._is_empty:
-            raise Unreadable("ended its stream without choices", cut_off=True)
-        if not self._has_begun:
-            raise Unreadable("ended its stream before sending anything: is base_url right?")
-        if not self.is_over and not self._draft.is_over:
-            raise Unreadable("ended its stream early: neither a finish reason nor [DONE] came", cut_off=True)
-        return self._draft.end()
-
-    def take(self, chunk: dict[str, Any], name: str = "") -> Iterable[ChatEvent]:
-        """Return the events that a chunk adds."""
-        if chunk.get("error") or name == "error" or chunk.get("object") == "error":
-            raise Reported(chunk)
-        draft = self._draft
-        if draft.model is None or chunk.get("usage") or "x_groq" in chunk:
-            draft.take_frame(chunk)
-        if self._is_plain and (text := _only_text(chunk)) is not None:
-            self._has_begun = True
-            return (draft.add_text(text),) if text else ()
-        return self._take_choices(chunk)
-
-    def _take_choices(self, chunk: dict[str, Any]) -> Iterator[ChatEvent]:
-        draft = self._draft
-        self._is_empty = self._is_empty or not chunk.get("choices", True)
-        for where, choice in objects_of(list_in(chunk, "choices"), "choices"):
-            index = choice.get("index")
-            if (index != 0 or index is False) and not self._first.includes(index, f"{where}.index"):
-                draft.warn(_SEVERAL)
-                continue
-            delta, finish = object_in(choice, "delta", where), choice.get("finish_reason")
-            if finish and choice.get("error"):  # OpenRouter, when the model's host fails midway
-                raise Reported(choice)
-            if "usage" in choice:  # Moonshot
-                draft.take_usage(choice["usage"])
-            if delta is not None:
-                self._has_begun = True
-                yield from draft.take(delta, f"{where}.delta")
-            elif not self._has_begun and (message := object_in(choice, "message", where)) is not None:
-                self._has_begun = True
-                yield from draft.take(message, f"{where}.message", whole=True)
-            if finish is not None and finish != "":
-                self._has_begun = True
-                draft.take_finish(finish)
-
-    def whole(self, answer: Any) -> Iterator[ChatEvent]:
-        """Yield the events of a whole answer."""
-        answer = unwrapped(answer)
-        if answer.get("error"):
-            raise Reported(answer)
-        choices = list(objects_of(list_in(answer, "choices"), "choices"))
-        where, choice = _first(choices)
-        message, draft = object_in(choice, "message", where, needed=True), self._draft
-        if message is None and "choices" in answer and not choices:  # OpenRouter, when the model's host hiccups
-            raise Unreadable("sent an answer without choices", cut_off=True)
-        # Gemini's layer leaves out the message when thoughts used up the limit.
-        if message is None and (not choice.get("finish_reason") or "text" in choice):
-            raise Unreadable("sent JSON that is not a chat completion: is base_url right? It often ends with /v1")
-        if choice.get("error"):  # OpenRouter, when the model's host fails
-            raise Reported(choice)
-        if len(choices) > 1:
-            draft.warn(_SEVERAL)
-        draft.take_frame(answer)
-        draft.take_finish(choice.get("finish_reason"))
-        yield from draft.take(message or {}, f"{where}.message", whole=True)
-        yield from draft.end()
-
-    def refused(self, body: object, error: ProviderError) -> Iterable[ChatEvent] | None:
-        """Return the end of the answer if the error is really an answer; None for a real error."""
-        if not is_malformed_call(body):
-            return None
-        self._draft.fail(error)
-        return self._draft.end()
 
 
 def _only_text(chunk: dict[str, Any]) -> str | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, assert_never
+from collections.abc import Sequence
+from typing import Any, assert_never
 
 from flexchat.plugin import ToolCall
 from flexchat_sdk import (
@@ -18,7 +18,6 @@ from flexchat_sdk import (
     ProviderRequestError,
     ReasoningPart,
     RefusalPart,
-    ResponseFormat,
     SystemMessage,
     TextPart,
     ToolMessage,
@@ -31,11 +30,19 @@ from flexchat_sdk import (
 )
 
 from .chat_calls import FUNCTION_CALL
-from .hosts import IMAGES, NEEDS_REASONING, NO_USER_BEHIND_RESULTS, file_name, is_openai, own_id_at
-from .models import ModelTraits, traits_of
-from .reasoning import drop_refused, effort_for
-from .schemas import format_fields
-from .tool_choice import shown_tools, tool_fields, tool_name
+from .config import OpenAIConfig
+from .hosts import (
+    IMAGES,
+    NEEDS_REASONING,
+    NO_USER_BEHIND_RESULTS,
+    data_url,
+    file_name,
+    is_openai,
+    own_id_at,
+    user_content,
+)
+from .models import ModelTraits, drop_refused, effort_for, traits_of
+from .tools import response_format, shown_tools, tool_fields, tool_name
 
 SCOPE = "openai.chat"
 """Scope of what this API received and may get back: see ProviderData."""
@@ -53,31 +60,17 @@ class ChatRequestWriter:
 
     Args:
         origin: scheme://host[:port] of the server.
-        extra: Merged into every body. The other arguments are those of OpenAIConfig.
     """
 
-    def __init__(
-        self,
-        origin: str,
-        *,
-        max_tokens_field: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto",
-        system_role: Literal["system", "developer"] = "system",
-        stream_usage: bool = True,
-        parallel_tool_calls: bool | None = None,
-        needs_reasoning: bool | None = None,
-        extra: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, origin: str, config: OpenAIConfig) -> None:
+        self._config = config
         self._is_openai = is_openai(origin)
+        needs_reasoning = config.needs_reasoning
         self._needs_reasoning = origin.endswith(NEEDS_REASONING) if needs_reasoning is None else needs_reasoning
-        variant = f"{system_role} {self._needs_reasoning}"
+        variant = f"{config.system_role} {self._needs_reasoning}"
         self._history = History(SCOPE, origin, self._encode, variant=variant, own_id=own_id_at(origin))
         self._tools = WireTools(tool_name)
         self._user_may_follow = not origin.endswith(NO_USER_BEHIND_RESULTS)
-        self._system_role = system_role
-        self._parallel_tool_calls = parallel_tool_calls
-        self._extra = dict(extra or {})
-        self._max_tokens_field = max_tokens_field
-        self._stream_usage = stream_usage
 
     def body(self, messages: Sequence[Message], model: str, options: ChatOptions, *, stream: bool) -> Body:
         """Return the body of a request.
@@ -117,11 +110,11 @@ class ChatRequestWriter:
         traits = traits_of(model)
         if stream:
             fields["stream"] = True
-            if self._stream_usage:
+            if self._config.stream_usage:
                 fields["stream_options"] = {"include_usage": True}
         fields |= option_fields(options, "temperature", "top_p", "stop", "seed", max_tokens=self._limit_name(traits))
         if options.tools:
-            fields |= tool_fields(options, self._is_openai, self._parallel_tool_calls, flat=False)
+            fields |= tool_fields(options, self._is_openai, self._config.parallel_tool_calls, flat=False)
         if options.reasoning is not None:
             effort, warnings = effort_for(options.reasoning, model, traits, "chat")
             if effort is not None:
@@ -129,9 +122,9 @@ class ChatRequestWriter:
             if options.reasoning.summary:
                 warnings.append("Chat Completions does not offer reasoning summaries")
         if options.response_format is not None:
-            fields["response_format"], lost = _response_format(options.response_format)
+            fields["response_format"], lost = response_format(options.response_format, flat=False)
             warnings += lost
-        extra = {**self._extra, **options.extra} if options.extra else self._extra
+        extra = {**self._config.extra_body, **options.extra}
         if traits is not None:
             effort = extra.get("reasoning_effort", fields.get("reasoning_effort"))
             warnings += drop_refused(fields, model, traits, effort, "chat")
@@ -140,17 +133,17 @@ class ChatRequestWriter:
 
     def _limit_name(self, traits: ModelTraits | None) -> str:
         """Return the limit's field: OpenAI's new one, the only one reasoning models accept, or the old one."""
-        if self._max_tokens_field != "auto":
-            return self._max_tokens_field
+        if self._config.max_tokens_field != "auto":
+            return self._config.max_tokens_field
         is_new = self._is_openai or (traits is not None and traits.efforts)
         return "max_completion_tokens" if is_new else "max_tokens"
 
     def _encode(self, message: Message, ids: Ids) -> WireMessage:
         match message:
             case SystemMessage():
-                return {"role": self._system_role, "content": message.content} if message.content else None
+                return {"role": self._config.system_role, "content": message.content} if message.content else None
             case UserMessage():
-                return {"role": "user", "content": _user_content(message)}
+                return {"role": "user", "content": user_content(message, "text", _media)}
             case AssistantMessage():
                 return _assistant(message, ids, needs_reasoning=self._needs_reasoning)
             case ToolMessage() if isinstance(ids.answered, _FunctionName):
@@ -214,24 +207,8 @@ def _call(call: ToolCall, ids: Ids) -> dict[str, Any]:
     return {"id": wire_id, "type": "function", **wire, **data}
 
 
-def _response_format(form: ResponseFormat) -> tuple[dict[str, Any], tuple[str, ...]]:
-    if form.type == "json_object":
-        return {"type": "json_object"}, ()
-    fields, warnings = format_fields(form)
-    return {"type": "json_schema", "json_schema": fields}, warnings
-
-
-def _user_content(message: UserMessage) -> str | list[dict[str, Any]]:
-    if not message.media:
-        return message.content
-    text = [{"type": "text", "text": message.content}] if message.content else []
-    return text + [_media(part) for part in message.media]
-
-
 def _media(part: MediaPart) -> dict[str, Any]:
-    url = part.url
-    if part.data is not None:
-        url = f"data:{part.mime_type};base64,{base64.b64encode(part.data).decode()}"
+    url = data_url(part)
     if part.kind == "image" and url is not None:
         return {"type": "image_url", "image_url": {"url": url}}
     if part.kind == "audio" and part.data is not None and part.mime_type in _AUDIO:

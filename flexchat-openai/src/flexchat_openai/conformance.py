@@ -12,10 +12,9 @@ from typing import Any, ClassVar
 from flexchat_sdk import ChatProvider
 from flexchat_testing import ProviderConformance
 
-from .chat_tools import encode_tools as encode_chat_tools
 from .config import OpenAIConfig
 from .provider import OpenAIProvider
-from .responses_tools import encode_tools as encode_responses_tools
+from .tools import encode_responses_tools, encode_tools
 
 _SUPPORTS = frozenset(
     {"http", "sockets", "streaming", "tools", "parallel_tools", "usage", "opaque", "models", "embeddings"}
@@ -69,7 +68,7 @@ class ChatCompletionsConformance(_OpenAI):
     """The Chat Completions API."""
 
     supports = _SUPPORTS
-    tool_formats: ClassVar = {"openai": encode_chat_tools}
+    tool_formats: ClassVar = {"openai": encode_tools}
 
     def text_reply(self, text: str, *, finish: str = "stop") -> Any:
         """Return an answer with text."""

@@ -8,7 +8,7 @@ STRICT: the service enforces the schema and refuses what it cannot enforce. The 
 ("Supported schemas") lists both, and the limits.
 """
 
-from flexchat_sdk import SchemaDialect
+from flexchat_sdk import NOTED, SchemaDialect
 
 LOOSE = SchemaDialect(
     name="openai",
@@ -31,6 +31,7 @@ LOOSE = SchemaDialect(
 STRICT = SchemaDialect(
     name="openai.strict",
     keywords={
+        **NOTED,
         **dict.fromkeys(("type", "properties", "required", "description", "enum", "const", "items", "anyOf"), "keep"),
         **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "keep"),
         # Accepted by api.openai.com; compatible servers may refuse them.
@@ -45,12 +46,6 @@ STRICT = SchemaDialect(
         "prefixItems": "as items",
         "allOf": "merge",
         "$ref": "alone",
-        **dict.fromkeys(("default", "examples", "example", "deprecated"), "note"),
-        **dict.fromkeys(("contentEncoding", "contentMediaType"), "note"),
-        **dict.fromkeys(("uniqueItems", "contains", "minContains", "maxContains", "unevaluatedItems"), "note"),
-        **dict.fromkeys(("minProperties", "maxProperties", "propertyNames"), "note"),
-        **dict.fromkeys(("not", "if", "then", "else"), "note"),
-        **dict.fromkeys(("dependentRequired", "dependentSchemas", "dependencies"), "note"),
     },
     other_keywords="drop",
     root={

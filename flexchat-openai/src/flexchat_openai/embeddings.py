@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import math
 import struct
 from collections.abc import Sequence
 from typing import Any
 
-from flexchat_sdk import Batches, Embeddings, Usage, WrongShape, known_count, known_text, list_in, number_in, objects_of
+from flexchat_sdk import (
+    Batches,
+    Embeddings,
+    Usage,
+    WrongShape,
+    known_count,
+    known_text,
+    list_in,
+    number_in,
+    objects_of,
+    vector_of,
+)
 
 BATCHES = Batches(most_texts=2048, most_tokens=300_000)
 """OpenAI's limits for one request."""
@@ -52,13 +62,7 @@ def _vector(path: str, value: object) -> Sequence[float]:
     """Return a list of numbers, or the little-endian floats in a base64 text."""
     vector = value
     if isinstance(vector, str):
-        try:
+        with contextlib.suppress(ValueError, struct.error):
             data = base64.b64decode(vector, validate=True)
             vector = [*struct.unpack(f"<{len(data) // 4}f", data)]
-        except (ValueError, struct.error):
-            vector = None
-    if isinstance(vector, list) and vector and set(map(type, vector)) <= {float, int}:
-        with contextlib.suppress(OverflowError, ValueError):
-            if math.isfinite(math.fsum(vector)):
-                return vector
-    raise WrongShape(f"{path}.embedding", "a list of numbers", value)
+    return vector_of(vector, f"{path}.embedding")

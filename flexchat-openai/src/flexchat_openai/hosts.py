@@ -1,11 +1,13 @@
-"""What a server's address alone reveals."""
+"""What a server's address alone reveals, and media in the terms of both APIs."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Callable
+from typing import Any
 
-from flexchat_sdk import MediaPart, short_id, utf8
+from flexchat_sdk import MediaPart, UserMessage, short_id, utf8
 
 OPENAI_HOST = "api.openai.com"
 
@@ -38,6 +40,19 @@ def file_name(part: MediaPart) -> str:
     """Name a file for sending: the service recognizes a PDF by its suffix."""
     name = (part.name or "").rpartition("/")[2] or "document"
     return name if part.mime_type != "application/pdf" or name.lower().endswith(".pdf") else f"{name}.pdf"
+
+
+def data_url(part: MediaPart) -> str | None:
+    """Return the address of a file: its own, or one that contains the data."""
+    return part.url if part.data is None else f"data:{part.mime_type};base64,{base64.b64encode(part.data).decode()}"
+
+
+def user_content(message: UserMessage, text_type: str, encode: Callable[[MediaPart], Any]) -> str | list[Any]:
+    """Return the content of a user's message: its text, or the text and its media as parts."""
+    if not message.media:
+        return message.content
+    text = [{"type": text_type, "text": message.content}] if message.content else []
+    return [*text, *map(encode, message.media)]
 
 
 def is_openai(origin: str) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from flexchat.plugin import hookimpl
 from flexchat_sdk import ChatProvider, ProviderType
 
-from . import chat_tools, responses_tools
 from .config import OpenAIConfig
 from .dialects import LOOSE, STRICT
+from .tools import encode_responses_tools, encode_tools
 
 
 def create(config: OpenAIConfig) -> ChatProvider:
@@ -26,7 +26,7 @@ def flexchat_register_providers() -> Iterable[ProviderType]:
         name="openai",
         config_class=OpenAIConfig,
         create=create,
-        tool_formats={"openai": chat_tools.encode_tools, "openai.responses": responses_tools.encode_tools},
+        tool_formats={"openai": encode_tools, "openai.responses": encode_responses_tools},
         schema_dialects={LOOSE.name: LOOSE, STRICT.name: STRICT},
         summary="OpenAI, and every server that speaks its Chat Completions or Responses API",
         models=r"(gpt|chatgpt|codex|o[1-9])(-[\w.:-]+|\d[\w.:-]*)?",

@@ -80,15 +80,7 @@ class OpenAIProvider:
         self._chat = _Api(
             tool_format="openai",
             path="/chat/completions",
-            writer=ChatRequestWriter(
-                self.endpoint,
-                max_tokens_field=config.max_tokens_field,
-                system_role=config.system_role,
-                stream_usage=config.stream_usage,
-                parallel_tool_calls=config.parallel_tool_calls,
-                needs_reasoning=config.needs_reasoning,
-                extra=config.extra_body,
-            ),
+            writer=ChatRequestWriter(self.endpoint, config),
             answer=self._chat_answer,
         )
         combines = config.tools_with_format
@@ -174,16 +166,10 @@ class OpenAIProvider:
         from .responses_answer import ResponsesStream
         from .responses_request import ResponsesRequestWriter  # most servers only need the other API
 
-        writer = ResponsesRequestWriter(
-            self.endpoint,
-            system_role=self._config.system_role,
-            parallel_tool_calls=self._config.parallel_tool_calls,
-            extra=self._config.extra_body,
-        )
         return _Api(
             tool_format="openai.responses",
             path="/responses",
-            writer=writer,
+            writer=ResponsesRequestWriter(self.endpoint, self._config),
             answer=lambda options: ResponsesStream(self.endpoint),
         )
 

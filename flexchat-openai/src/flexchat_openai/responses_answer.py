@@ -37,7 +37,7 @@ from flexchat_sdk import (
 )
 from flexchat_sdk import usage_of as read_usage
 
-from .chat_answer import AnswerDraft, is_malformed_call, unwrapped
+from .chat_answer import MALFORMED_CALL, TOOL_USE_FAILED, is_malformed_call, unwrapped
 from .models import charged
 from .responses_items import (
     SCOPE,
@@ -53,51 +53,135 @@ from .responses_items import (
 )
 
 _INCOMPLETE = {"max_output_tokens": "length", "max_tokens": "length", "length": "length"}
-
-
 # Holds the place of a part until its item is complete.
 _PENDING = OpaquePart(kind="item", provider_data=ProviderData(scope=SCOPE, origin="", data={}))
+_OWNERS = {
+    "text": "message",
+    "refusal": "message",
+    "arguments": "function_call",
+    "summary": "reasoning",
+    "thought": "reasoning",
+}
+_PIECES = {
+    "response.output_text.delta": "text",
+    "response.refusal.delta": "refusal",
+    "response.function_call_arguments.delta": "arguments",
+    "response.reasoning_summary_text.delta": "summary",
+    "response.reasoning_text.delta": "thought",
+}
+# Some servers send these without any pieces before them.
+_WHOLES = {event.removesuffix("delta") + "done": kind for event, kind in _PIECES.items()}
+_FIELDS = {"refusal": "refusal", "arguments": "arguments"}
+_ENDS = ("response.completed", "response.incomplete", "response.done")
+_ITEMS = ("response.output_item.added", "response.output_item.done")
+# The keys that may hold content in an event with an unreadable type.
+_SAYS = frozenset(("delta", "text", "refusal", "arguments", "item", "response"))
+_SPOKEN = frozenset(("message", "code", "type"))
+_UNFINISHED = ("queued", "in_progress", "cancelled")
 
 
-class ResponseDraft:
-    """An answer being read: its items in the order in which they began."""
+class ResponsesStream:
+    """Reads one answer, streamed or whole; see the kit's Answer. Only an explicit event ends a stream.
+
+    Its items are in the order in which they began.
+    """
 
     def __init__(self, origin: str) -> None:
-        self._items: list[ItemDraft] = []
+        self._origin = origin
         self._parts = AnswerParts(SCOPE, origin)
+        self._items: list[ItemDraft] = []
         self._after: str | None = None
-        self.model: str | None = None
-        self.response_id: str | None = None
+        self._has_begun = self._has_ended = self.is_over = False
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no item has begun."""
-        return not self._items
+    def take(self, chunk: dict[str, Any], name: str = "") -> Iterator[ChatEvent]:
+        """Yield what an event adds."""
+        kind = chunk.get("type")
+        kind = kind if isinstance(kind, str) else name
+        index = known_number(chunk.get("output_index"))
+        if piece := _PIECES.get(kind):
+            yield from self._add(piece, "delta", chunk, index)
+            return
+        if whole := _WHOLES.get(kind):
+            yield from self._add_rest(whole, _FIELDS.get(whole, "text"), chunk, index)
+            return
+        response = chunk.get("response")
+        if kind in ("error", "response.failed") or (chunk.get("error") and not isinstance(response, dict)):
+            raise Reported(_report(response if isinstance(response, dict) else chunk))
+        if kind.startswith("response."):
+            self._has_begun = True
+        if kind in _ENDS:
+            yield from self._at_end(object_in(chunk, "response") or {}, is_last_event=True)
+            self._has_ended = self.is_over = True
+        elif kind in _ITEMS:
+            if (item := object_in(chunk, "item", needed=True)) is not None:
+                take = self._begin if kind == _ITEMS[0] else self._complete
+                yield from take(item, index)
+        elif isinstance(response, dict):
+            self._take_frame(response)
+        elif not kind and not _SAYS.isdisjoint(chunk):
+            raise WrongShape("type", "text", chunk.get("type"))
 
-    def take_frame(self, response: Mapping[str, Any]) -> None:
+    def end(self) -> Iterable[ChatEvent]:
+        """Return nothing: the event that ends a stream has been taken."""
+        if self._has_ended:
+            return ()
+        if not self._has_begun:
+            raise Unreadable('sent no response: is base_url right? api = "chat" uses Chat Completions instead')
+        raise Unreadable("ended its stream before the answer was complete", cut_off=True)
+
+    def whole(self, answer: Any) -> Iterator[ChatEvent]:
+        """Yield the events of a whole answer."""
+        answer = unwrapped(answer)
+        if _has_failed(answer):
+            raise Reported(_report(answer))
+        if answer.get("output") is None:
+            raise Unreadable(
+                'sent JSON that is not a response: is base_url right? api = "chat" uses Chat Completions instead'
+            )
+        yield from self._at_end(answer, is_last_event=False)
+
+    def refused(self, body: object, error: ProviderError) -> Iterable[ChatEvent] | None:
+        """Return the end of the answer if the error is really an answer; None for a real error."""
+        if not is_malformed_call(body):
+            return None
+        parts = AnswerParts(SCOPE, self._origin)
+        parts.warn(f"{MALFORMED_CALL}: {error}")
+        return parts.end(TOOL_USE_FAILED, finish="malformed_tool_call")
+
+    def _at_end(self, response: Mapping[str, Any], *, is_last_event: bool) -> Iterator[ChatEvent]:
+        status = response.get("status")
+        if _has_failed(response):
+            raise Reported(_report(response))
+        if not self._items and response.get("output") is None:
+            raise Unreadable("ended its stream before sending anything")
+        if status in _UNFINISHED and not is_last_event:
+            raise Unreadable(f"sent a response that is not finished ({status}): background mode cannot be used")
+        yield from self._ended(response)
+
+    def _take_frame(self, response: Mapping[str, Any]) -> None:
         """Take the fields around the items."""
-        self.model = known_text(response.get("model")) or self.model
-        self.response_id = known_text(response.get("id")) or self.response_id
+        self._parts.model = known_text(response.get("model")) or self._parts.model
+        self._parts.response_id = known_text(response.get("id")) or self._parts.response_id
 
-    def begin(self, item: dict[str, Any], index: int | None) -> Iterator[ChatEvent]:
+    def _begin(self, item: dict[str, Any], index: int | None) -> Iterator[ChatEvent]:
         """Take an item that begins; it may be incomplete."""
         self._open(item, index)
         yield from self._announce(self._items[-1])
 
-    def complete(self, item: dict[str, Any], index: int | None) -> Iterator[ChatEvent]:
+    def _complete(self, item: dict[str, Any], index: int | None) -> Iterator[ChatEvent]:
         """Take an item in its final form and yield what has not been passed on yet."""
         draft = self._find(kind_of(item), index, item.get("id"))
         if draft is None or draft.is_done:
             draft = self._open(item, index)
         yield from self._finish(draft, item)
 
-    def add_rest(self, kind: str, key: str, event: Mapping[str, Any], index: int | None) -> Iterator[ChatEvent]:
-        """Take a value whole if add has taken no pieces of it."""
+    def _add_rest(self, kind: str, key: str, event: Mapping[str, Any], index: int | None) -> Iterator[ChatEvent]:
+        """Take a value whole if _add has taken no pieces of it."""
         draft = self._find(_OWNERS[kind], index, event.get("item_id"))
         if draft is not None and not (draft.refusal if kind == "refusal" else draft.pieces):
-            yield from self.add(kind, key, event, index)
+            yield from self._add(kind, key, event, index)
 
-    def add(self, kind: str, key: str, event: Mapping[str, Any], index: int | None) -> Iterator[ChatEvent]:
+    def _add(self, kind: str, key: str, event: Mapping[str, Any], index: int | None) -> Iterator[ChatEvent]:
         """Take a piece.
 
         Args:
@@ -132,13 +216,9 @@ class ResponseDraft:
             elif draft.announced:
                 yield ToolCallDelta(draft.position, piece)
 
-    def end(self, response: Mapping[str, Any]) -> Iterator[ChatEvent]:
-        """Take the finished response; yield the rest and, last, AnswerEnd with the result.
-
-        Raises:
-            WrongShape: A value has the wrong type where text or calls are expected.
-        """
-        self.take_frame(response)
+    def _ended(self, response: Mapping[str, Any]) -> Iterator[ChatEvent]:
+        """Take the finished response; yield the rest and, last, AnswerEnd with the result."""
+        self._take_frame(response)
         streamed = [*self._items]
         for place, (_, item) in enumerate(objects_of(list_in(response, "output"), "output")):
             match = streamed[place] if place < len(streamed) else None
@@ -162,8 +242,7 @@ class ResponseDraft:
                     part = part.if_whole() if is_unclear and draft is last else part
                     yield ToolCallEnd(position, part)
                 self._parts.replace(position, part)
-        usage = usage_of(response.get("usage"))
-        yield from self._parts.end(raw, finish=finish, usage=usage, model=self.model, response_id=self.response_id)
+        yield from self._parts.end(raw, finish=finish, usage=usage_of(response.get("usage")))
 
     def _open(self, item: dict[str, Any], index: int | None) -> ItemDraft:
         draft = ItemDraft(item, index, self._parts.add(_PENDING), self._after)
@@ -281,15 +360,6 @@ class ResponseDraft:
         return reason or "stop", raw
 
 
-_OWNERS = {
-    "text": "message",
-    "refusal": "message",
-    "arguments": "function_call",
-    "summary": "reasoning",
-    "thought": "reasoning",
-}
-
-
 def _call(draft: ItemDraft, ours: ProviderData, ids: WireIds, is_cut: bool) -> ToolCall:
     name, call_id = name_of(draft.item), known_text(draft.item.get("call_id")) or id_of(draft.item)
     rest: dict[str, Any] = {"wire_id": ids.take(call_id), "provider_data": ours}
@@ -315,98 +385,6 @@ def usage_of(raw: object) -> Usage | None:
         cache_write="input_tokens_details.cache_write_tokens",
     )
     return None if usage is None else attrs.evolve(usage, cost=charged(usage.raw or {}))
-
-
-_PIECES = {
-    "response.output_text.delta": "text",
-    "response.refusal.delta": "refusal",
-    "response.function_call_arguments.delta": "arguments",
-    "response.reasoning_summary_text.delta": "summary",
-    "response.reasoning_text.delta": "thought",
-}
-# Some servers send these without any pieces before them.
-_WHOLES = {event.removesuffix("delta") + "done": kind for event, kind in _PIECES.items()}
-_FIELDS = {"refusal": "refusal", "arguments": "arguments"}
-_ENDS = ("response.completed", "response.incomplete", "response.done")
-_ITEMS = ("response.output_item.added", "response.output_item.done")
-# The keys that may hold content in an event with an unreadable type.
-_SAYS = frozenset(("delta", "text", "refusal", "arguments", "item", "response"))
-_SPOKEN = frozenset(("message", "code", "type"))
-_UNFINISHED = ("queued", "in_progress", "cancelled")
-
-
-class ResponsesStream:
-    """Reads one answer, streamed or whole; see the kit's Answer. Only an explicit event ends a stream."""
-
-    def __init__(self, origin: str) -> None:
-        self._origin = origin
-        self._draft = ResponseDraft(origin)
-        self._has_begun = self._has_ended = self.is_over = False
-
-    def take(self, chunk: dict[str, Any], name: str = "") -> Iterator[ChatEvent]:
-        """Yield what an event adds."""
-        kind = chunk.get("type")
-        kind = kind if isinstance(kind, str) else name
-        index = known_number(chunk.get("output_index"))
-        if piece := _PIECES.get(kind):
-            yield from self._draft.add(piece, "delta", chunk, index)
-            return
-        if whole := _WHOLES.get(kind):
-            yield from self._draft.add_rest(whole, _FIELDS.get(whole, "text"), chunk, index)
-            return
-        response = chunk.get("response")
-        if kind in ("error", "response.failed") or (chunk.get("error") and not isinstance(response, dict)):
-            raise Reported(_report(response if isinstance(response, dict) else chunk))
-        if kind.startswith("response."):
-            self._has_begun = True
-        if kind in _ENDS:
-            yield from self._at_end(object_in(chunk, "response") or {}, is_last_event=True)
-            self._has_ended = self.is_over = True
-        elif kind in _ITEMS:
-            if (item := object_in(chunk, "item", needed=True)) is not None:
-                take = self._draft.begin if kind == _ITEMS[0] else self._draft.complete
-                yield from take(item, index)
-        elif isinstance(response, dict):
-            self._draft.take_frame(response)
-        elif not kind and not _SAYS.isdisjoint(chunk):
-            raise WrongShape("type", "text", chunk.get("type"))
-
-    def end(self) -> Iterable[ChatEvent]:
-        """Return nothing: the event that ends a stream has been taken."""
-        if self._has_ended:
-            return ()
-        if not self._has_begun:
-            raise Unreadable('sent no response: is base_url right? api = "chat" uses Chat Completions instead')
-        raise Unreadable("ended its stream before the answer was complete", cut_off=True)
-
-    def whole(self, answer: Any) -> Iterator[ChatEvent]:
-        """Yield the events of a whole answer."""
-        answer = unwrapped(answer)
-        if _has_failed(answer):
-            raise Reported(_report(answer))
-        if answer.get("output") is None:
-            raise Unreadable(
-                'sent JSON that is not a response: is base_url right? api = "chat" uses Chat Completions instead'
-            )
-        yield from self._at_end(answer, is_last_event=False)
-
-    def refused(self, body: object, error: ProviderError) -> Iterable[ChatEvent] | None:
-        """Return the end of the answer if the error is really an answer; None for a real error."""
-        if not is_malformed_call(body):
-            return None
-        draft = AnswerDraft(self._origin)
-        draft.fail(error)
-        return draft.end()
-
-    def _at_end(self, response: Mapping[str, Any], *, is_last_event: bool) -> Iterator[ChatEvent]:
-        status = response.get("status")
-        if _has_failed(response):
-            raise Reported(_report(response))
-        if self._draft.is_empty and response.get("output") is None:
-            raise Unreadable("ended its stream before sending anything")
-        if status in _UNFINISHED and not is_last_event:
-            raise Unreadable(f"sent a response that is not finished ({status}): background mode cannot be used")
-        yield from self._draft.end(response)
 
 
 def _has_failed(response: Mapping[str, Any]) -> bool:

@@ -6,9 +6,8 @@ refuses a reasoning item without the item that followed it, and that item, by it
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, assert_never
+from typing import Any, assert_never
 
 import attrs
 from flexchat.plugin import ToolCall
@@ -25,7 +24,6 @@ from flexchat_sdk import (
     ProviderRequestError,
     ReasoningPart,
     RefusalPart,
-    ResponseFormat,
     SystemMessage,
     TextPart,
     ToolMessage,
@@ -37,12 +35,11 @@ from flexchat_sdk import (
     with_accepted_media,
 )
 
-from .hosts import IMAGES, file_name, is_openai, own_id_at
-from .models import traits_of
-from .reasoning import drop_refused, effort_for
+from .config import OpenAIConfig
+from .hosts import IMAGES, data_url, file_name, is_openai, own_id_at, user_content
+from .models import drop_refused, effort_for, traits_of
 from .responses_items import SCOPE, refusal_of, text_of
-from .schemas import format_fields
-from .tool_choice import shown_tools, tool_fields, tool_name
+from .tools import response_format, shown_tools, tool_fields, tool_name
 
 _ENCRYPTED = "reasoning.encrypted_content"
 
@@ -66,25 +63,15 @@ class ResponsesRequestWriter:
 
     Args:
         origin: scheme://host[:port] of the server.
-        extra: Merged into every body. The other arguments are those of OpenAIConfig.
     """
 
-    def __init__(
-        self,
-        origin: str,
-        *,
-        system_role: Literal["system", "developer"] = "system",
-        parallel_tool_calls: bool | None = None,
-        extra: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._history = History(SCOPE, origin, self._encode, variant=system_role, own_id=own_id_at(origin))
+    def __init__(self, origin: str, config: OpenAIConfig) -> None:
+        self._config = config
+        self._history = History(SCOPE, origin, self._encode, variant=config.system_role, own_id=own_id_at(origin))
         self._tools = WireTools(tool_name)
         self._is_openai = is_openai(origin)
-        self._system_role = system_role
-        self._parallel_tool_calls = parallel_tool_calls
-        self._extra = dict(extra or {})
         # If nothing is stored, OpenAI cannot find a reasoning item by its id alone.
-        self._needs_content = self._is_openai and self._extra.get("store") is not True
+        self._needs_content = self._is_openai and config.extra_body.get("store") is not True
 
     def body(self, messages: Sequence[Message], model: str, options: ChatOptions, *, stream: bool) -> Body:
         """Return the body of a request.
@@ -102,9 +89,13 @@ class ResponsesRequestWriter:
             spliced["tools"] = self._tools.array(options.tools, names)
         return Body.of(fields, spliced, warnings)
 
-    def fits_in_result(self, part: MediaPart) -> bool:
-        """Return whether a part can be sent with a tool's result; see the function."""
-        return fits_in_result(part)
+    @staticmethod
+    def fits_in_result(part: MediaPart) -> bool:
+        """Return whether the output of a call may hold this part.
+
+        Source: the API's reference, FunctionCallOutput: text, images, files.
+        """
+        return part.data is not None and (part.mime_type in IMAGES or part.mime_type == "application/pdf")
 
     def messages(self, messages: Sequence[Message]) -> list[bytes]:
         """Return the elements of the conversation's array."""
@@ -124,7 +115,7 @@ class ResponsesRequestWriter:
             fields["stream"] = True
         fields |= option_fields(options, "temperature", "top_p", max_tokens="max_output_tokens")
         if options.tools:
-            fields |= tool_fields(options, self._is_openai, self._parallel_tool_calls, flat=True)
+            fields |= tool_fields(options, self._is_openai, self._config.parallel_tool_calls, flat=True)
         missing = [name for name in ("stop", "seed") if getattr(options, name) not in ((), None)]
         if missing:
             warnings.append(f"the Responses API does not accept {' or '.join(missing)}: left out")
@@ -137,10 +128,10 @@ class ResponsesRequestWriter:
             if reasoning:
                 fields["reasoning"] = reasoning
         if options.response_format is not None:
-            form, lost_form = _text_format(options.response_format)
+            form, lost_form = response_format(options.response_format, flat=True)
             fields["text"] = {"format": form}
             warnings += lost_form
-        extra = {**self._extra, **options.extra} if options.extra else self._extra
+        extra = {**self._config.extra_body, **options.extra}
         if traits is not None:
             effort = {**fields.get("reasoning", {}), **_table(extra.get("reasoning"))}.get("effort")
             warnings += drop_refused(fields, model, traits, effort, "responses")
@@ -152,13 +143,15 @@ class ResponsesRequestWriter:
     def _encode(self, message: Message, ids: Ids) -> WireMessage:
         match message:
             case SystemMessage():
-                return {"role": self._system_role, "content": message.content} if message.content else None
+                return {"role": self._config.system_role, "content": message.content} if message.content else None
             case UserMessage():
-                return {"role": "user", "content": _user_content(message)}
+                return {"role": "user", "content": user_content(message, "input_text", _media)}
             case AssistantMessage():
                 return self._assistant(message, ids)
             case ToolMessage():
-                output = _result_output(message) if message.media else message.content
+                accepted = with_accepted_media(message, self.fits_in_result)
+                text = {"type": "input_text", "text": accepted.content}
+                output = [text, *map(_media, accepted.media)] if accepted.media else accepted.content
                 return {"type": "function_call_output", "call_id": ids.answered, "output": output}
             case _:
                 assert_never(message)
@@ -224,38 +217,8 @@ def _table(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _text_format(form: ResponseFormat) -> tuple[dict[str, Any], tuple[str, ...]]:
-    if form.type == "json_object":
-        return {"type": "json_object"}, ()
-    fields, warnings = format_fields(form)
-    return {"type": "json_schema", **fields}, warnings
-
-
-def _user_content(message: UserMessage) -> str | list[dict[str, Any]]:
-    if not message.media:
-        return message.content
-    text = [{"type": "input_text", "text": message.content}] if message.content else []
-    return text + [_media(part) for part in message.media]
-
-
-def fits_in_result(part: MediaPart) -> bool:
-    """Return whether the output of a call may hold this part.
-
-    Source: the API's reference, FunctionCallOutput: text, images, files.
-    """
-    return part.data is not None and (part.mime_type in IMAGES or part.mime_type == "application/pdf")
-
-
-def _result_output(message: ToolMessage) -> str | list[dict[str, Any]]:
-    accepted = with_accepted_media(message, fits_in_result)
-    text = {"type": "input_text", "text": accepted.content}
-    return [text, *map(_media, accepted.media)] if accepted.media else accepted.content
-
-
 def _media(part: MediaPart) -> dict[str, Any]:
-    url = part.url
-    if part.data is not None:
-        url = f"data:{part.mime_type};base64,{base64.b64encode(part.data).decode()}"
+    url = data_url(part)
     if part.kind == "image" and url is not None:
         return {"type": "input_image", "image_url": url}
     if part.kind == "document" and part.data is not None:

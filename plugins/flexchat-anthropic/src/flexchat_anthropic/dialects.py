@@ -8,7 +8,7 @@ enforce: objects that are not closed ("For 'object' type, 'additionalProperties'
 recursion, bounds. Keywords that Anthropic's SDK moves to the description are moved here as well.
 """
 
-from flexchat_sdk import SchemaDialect
+from flexchat_sdk import NOTED, SchemaDialect
 
 _NAME = "[a-zA-Z0-9_.-]{1,64}"
 
@@ -32,6 +32,7 @@ LOOSE = SchemaDialect(
 STRICT = SchemaDialect(
     name="anthropic.strict",
     keywords={
+        **NOTED,
         **dict.fromkeys(("type", "title", "description", "properties", "required", "items"), "keep"),
         **dict.fromkeys(("enum", "const", "anyOf"), "keep"),
         "format": "listed",
@@ -43,14 +44,6 @@ STRICT = SchemaDialect(
         "prefixItems": "as items",
         "allOf": "merge",
         "$ref": "write out",
-        **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "note"),
-        **dict.fromkeys(("pattern", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems"), "note"),
-        **dict.fromkeys(("contains", "minContains", "maxContains", "unevaluatedItems"), "note"),
-        **dict.fromkeys(("minProperties", "maxProperties", "propertyNames"), "note"),
-        **dict.fromkeys(("not", "if", "then", "else"), "note"),
-        **dict.fromkeys(("dependentRequired", "dependentSchemas", "dependencies"), "note"),
-        **dict.fromkeys(("default", "examples", "example", "deprecated"), "note"),
-        **dict.fromkeys(("contentEncoding", "contentMediaType"), "note"),
     },
     other_keywords="drop",
     root={"anyOf": "flatten", "oneOf": "flatten", "enum": "note", "const": "note", "nullable": "drop"},

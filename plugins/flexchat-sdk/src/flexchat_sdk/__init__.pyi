@@ -64,7 +64,7 @@ from flexchat.plugin.foreign import error_name as error_name, error_text as erro
 from flexchat.plugin.hookspecs import hookimpl as hookimpl
 from flexchat.plugin.threads import run_in_thread as run_in_thread
 
-from .body import Body as Body
+from .body import Body as Body, merged as merged
 from .building import AnswerParts as AnswerParts, usage_of as usage_of
 from .characters import CharacterJoiner as CharacterJoiner
 from .config_writing import (
@@ -77,12 +77,13 @@ from .dialects.argument_names import sent_arguments as sent_arguments, with_own_
 from .dialects.lint import lint_tools as lint_tools
 from .dialects.rewrite import rewrite as rewrite
 from .dialects.schema_dialect import (
+    NOTED as NOTED,
     RewrittenSchema as RewrittenSchema,
     SchemaDialect as SchemaDialect,
     SchemaNote as SchemaNote,
 )
 from .dialects.sending import require_parameters as require_parameters, sent_parameters as sent_parameters
-from .embedding import Batches as Batches
+from .embedding import Batches as Batches, vector_of as vector_of
 from .hidden_text import (
     clean_schema as clean_schema,
     clean_text as clean_text,
@@ -131,6 +132,8 @@ from .http.wire_json import (
     utf8 as utf8,
 )
 from .options import (
+    check_allowed_tools as check_allowed_tools,
+    nearest_effort as nearest_effort,
     option_fields as option_fields,
     unsupported_media as unsupported_media,
     unsupported_options as unsupported_options,

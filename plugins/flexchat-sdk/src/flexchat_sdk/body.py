@@ -44,6 +44,15 @@ class Body(NamedTuple):
         return cls(b"".join((*parts, b"}")), tuple(warnings))
 
 
+def merged(fields: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge the user's extra_body into fields, tables into tables; its other values replace those of the fields."""
+    result = {**fields, **extra}
+    for name in fields.keys() & extra.keys():
+        if isinstance(fields[name], Mapping) and isinstance(extra[name], Mapping):
+            result[name] = merged(fields[name], extra[name])
+    return result
+
+
 def not_json(error: Exception) -> ProviderRequestError:
     """Return the error for a request that cannot be written as JSON."""
     return ProviderRequestError(f"the request cannot be written as JSON: {error}")

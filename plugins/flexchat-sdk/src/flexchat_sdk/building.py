@@ -58,6 +58,9 @@ class AnswerParts:
     Args:
         scope, origin: Marks on the parts of the answer that go back only to its service: see ProviderData.
         joined: Whether to build one text and one thought, even if something else came between their pieces.
+
+    Attributes:
+        model, response_id: The names that the service gave its model and this answer.
     """
 
     def __init__(self, scope: str, origin: str, *, joined: bool = False) -> None:
@@ -68,6 +71,8 @@ class AnswerParts:
         self._open_calls: dict[Hashable, int] = {}
         self._ids = WireIds()
         self._warnings: list[str] = []
+        self.model: str | None = None
+        self.response_id: str | None = None
 
     def text(self, piece: str, data: Mapping[str, Any] | None = None) -> TextDelta:
         """Add text; data goes back with it."""
@@ -181,6 +186,7 @@ class AnswerParts:
             raw_finish: The service's finish reason; None if it gave none.
             finish: Our finish reason, if the service's does not decide it.
             words: Maps the service's finish reasons to ours; unlisted ones pass unchanged.
+            model, response_id: Instead of the attributes.
             data: The service's data to send back with the whole message.
         """
         is_unclear = raw_finish is None and finish is None
@@ -204,8 +210,8 @@ class AnswerParts:
                 finish_reason=finish,
                 raw_finish=raw_finish,
                 usage=usage,
-                model=model,
-                response_id=response_id,
+                model=model or self.model,
+                response_id=response_id or self.response_id,
                 warnings=tuple(self._warnings),
             )
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
@@ -10,6 +11,7 @@ from flexchat.domain.chat import Embeddings
 from flexchat.domain.prices import Usage
 from flexchat.errors import ProviderProtocolError
 
+from .http.answer_shape import WrongShape
 from .http.deadline import TimeLeft
 from .http.wire_json import utf8
 
@@ -19,6 +21,22 @@ _BYTES_PER_TOKEN = 2.5
 # The most HttpClient reads of one answer.
 _MAX_ANSWER_BYTES = 16 * 2**20
 _MAX_VECTOR_LENGTH = 4096
+
+
+def vector_of(value: object, where: str) -> Sequence[float]:
+    """Return a vector of an answer: a list of finite numbers, of one at least.
+
+    Args:
+        where: Its place in the answer, for the error.
+
+    Raises:
+        WrongShape: It is something else.
+    """
+    if isinstance(value, list) and value and set(map(type, value)) <= {float, int}:
+        with contextlib.suppress(OverflowError, ValueError):
+            if math.isfinite(math.fsum(value)):
+                return value
+    raise WrongShape(where, "a list of numbers", value)
 
 
 @attrs.frozen(kw_only=True)

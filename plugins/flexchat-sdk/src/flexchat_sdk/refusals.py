@@ -5,8 +5,9 @@ Pure: turns status, headers and body into a ProviderError.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -27,6 +28,7 @@ from flexchat.errors import (
 
 from .http.retry_after import bounded_wait, retry_after_s, should_retry
 from .http.secrets import MAX_CODE_CHARS, refusal_text
+from .prices import package_data
 
 _STATUS = re.compile(r"[45][0-9]{2}")
 # Where the text is in a body without a table for the error.
@@ -129,6 +131,14 @@ def word_in(value: object) -> str:
     return str(value).lower() if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
+def _statuses(values: Iterable[int | None]) -> tuple[int | None, ...]:
+    return tuple([value or None for value in values])
+
+
+def _texts(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(values)
+
+
 @attrs.frozen
 class Row:
     """One row of a vendor's table: the conditions of a refusal, and its kind.
@@ -137,7 +147,7 @@ class Row:
 
     Attributes:
         kind: A key of KINDS. "no_model" matches only if a model was requested.
-        status: The accepted statuses; None is an error in the middle of a stream, without a status.
+        status: The accepted statuses; None, or 0, is an error in the middle of a stream, without a status.
         codes: Codes of the report, see Report.names.
         says: Phrases of its text, in lower case.
         matches: A pattern searched in its text, in lower case. One that begins with ``.*`` or a lookahead needs a
@@ -151,9 +161,9 @@ class Row:
     """
 
     kind: str = attrs.field(validator=attrs.validators.in_(KINDS))
-    status: tuple[int | None, ...] = attrs.field(default=(), kw_only=True)
-    codes: tuple[str, ...] = attrs.field(default=(), kw_only=True)
-    says: tuple[str, ...] = attrs.field(default=(), kw_only=True)
+    status: tuple[int | None, ...] = attrs.field(default=(), kw_only=True, converter=_statuses)
+    codes: tuple[str, ...] = attrs.field(default=(), kw_only=True, converter=_texts)
+    says: tuple[str, ...] = attrs.field(default=(), kw_only=True, converter=_texts)
     matches: str = attrs.field(default="", kw_only=True)
     path: str = attrs.field(default="", kw_only=True)
     param: str | None = attrs.field(default=None, kw_only=True)
@@ -181,6 +191,11 @@ class Row:
         return bool(self.matches) and re.search(self.matches, report.text.lower(), re.DOTALL) is not None
 
 
+@functools.cache
+def _rows_of(package: str | None) -> tuple[Row, ...]:
+    return tuple([Row(**row) for row in package_data(package, "refusals.toml")["rows"]]) if package else ()
+
+
 _LADDER = (
     Row("too_long", status=(413,)),
     Row("key", status=(401,)),
@@ -204,6 +219,7 @@ class Refusals:
     Attributes:
         provider: The provider type's name.
         rows: The vendor's own, tried in order; if none fits, the status decides.
+        package: The package whose refusals.toml has more rows, read with the first refusal.
         read: Reads a body, JSON data or text.
         status_of: The status a code stands for, in an error without a status.
         key: The settings' name for the key.
@@ -212,6 +228,7 @@ class Refusals:
 
     provider: str
     rows: tuple[Row, ...] = ()
+    package: str | None = None
     read: Callable[[object], Report] = read_report
     status_of: Mapping[str, int] = attrs.field(factory=dict)
     key: str = "api_key"
@@ -241,7 +258,8 @@ class Refusals:
         report = self.read(body)
         if status is None or status < 400:
             status = self._status(report)
-        row = next(row for row in (*self.rows, *_LADDER) if row.fits(report, status, path, model))
+        rows = (*self.rows, *_rows_of(self.package), *_LADDER)
+        row = next(row for row in rows if row.fits(report, status, path, model))
         error_class, sentence, more = KINDS[row.kind]
         texts = {
             "host": host,

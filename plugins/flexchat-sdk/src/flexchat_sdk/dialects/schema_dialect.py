@@ -36,6 +36,19 @@ Action = Literal[
 """
 
 
+NOTED: Mapping[str, Action] = dict.fromkeys(
+    (
+        "default", "example", "examples", "deprecated", "format", "contentEncoding", "contentMediaType",
+        "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "pattern", "minLength", "maxLength",
+        "minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains", "unevaluatedItems",
+        "minProperties", "maxProperties", "propertyNames", "dependentRequired", "dependentSchemas", "dependencies",
+        "not", "if", "then", "else",
+    ),
+    "note",
+)  # fmt: skip
+"""The start of a dialect's keywords: all that a model can be shown in the description, if a service takes no more."""
+
+
 def _known_actions(instance: object, attribute: attrs.Attribute[Any], value: Mapping[str, str]) -> None:
     for keyword, action in value.items():
         if action not in get_args(Action):
