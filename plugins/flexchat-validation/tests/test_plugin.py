@@ -62,7 +62,7 @@ def test_its_commands_are_hinted_at_where_it_is_missing():
 
 def test_the_demo_has_the_cases_that_its_tools_can_show():
     """Without a configuration there is something to try."""
-    from flexchat_validation.sample_cases import sample_table
+    from flexchat_validation.plugin import sample_table
 
     (table,) = plugin.flexchat_register_config_tables()
     assert {case["name"] for case in table.demo([])["cases"]} == {"nothing to call for", "no tool knows this"}

@@ -14,8 +14,7 @@ from flexchat_validation.cases import (
     ToolMock,
     ValidationTable,
 )
-from flexchat_validation.model_ids import wrong_models
-from flexchat_validation.reading import aspects_of, check_cases, expects, read_cases, usable_cases
+from flexchat_validation.reading import aspects_of, check_cases, expects, read_cases, usable_cases, wrong_models
 
 TOOL = ToolEntry(
     name="get_weather",

@@ -36,7 +36,7 @@ def raise_odd():
 
 @pytest.fixture
 async def processes():
-    made = Apart(1)
+    made = Apart(most=1)
     yield made
     await made.aclose()
 

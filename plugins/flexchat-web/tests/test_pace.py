@@ -3,8 +3,7 @@
 import asyncio
 import json
 
-from flexchat_web.pace import AT_ONCE, MAX_CHARACTERS, encoded_in_pieces, paced
-from flexchat_web.sending import encoded
+from flexchat_web.sending import AT_ONCE, MAX_CHARACTERS, encoded, encoded_in_pieces, paced
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -321,11 +321,15 @@ async def test_what_requests_share_is_made_once_and_closed_at_the_end(config_fil
     class Kept:
         closed = False
 
+        def __init__(self, serving):
+            self.serving = serving
+
         async def aclose(self):
             self.closed = True
 
     serving = Serving(config_file, plugins, Settings())
-    kept = serving.shared(Kept, Kept)
-    assert serving.shared(Kept, Kept) is kept
+    kept = serving.shared(Kept)
+    assert serving.shared(Kept) is kept
+    assert kept.serving is serving
     await serving.aclose()
     assert kept.closed

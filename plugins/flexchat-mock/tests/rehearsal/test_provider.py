@@ -74,7 +74,7 @@ ASKS = [
     ("What is the weather in Atlantis?", [weather_in("Atlantis")]),
     ("What is the price of the product coffee?", [("get_price", {"product": "coffee"})]),
     ("What is the price of the product bread?", [("get_price", {"product": "bread"})]),
-    # sample_cases.py of flexchat-validation
+    # sample_cases.toml of flexchat-validation
     ("What is 12.5 * 8?", [sum_of("12.5 * 8")]),
     ("What time is it in Tokyo?", [time_in("Asia/Tokyo")]),
     ("What time is it in Paris, and what is 3 + 4?", [time_in("Europe/Paris"), sum_of("3 + 4")]),

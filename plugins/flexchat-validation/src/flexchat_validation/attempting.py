@@ -33,9 +33,8 @@ from .attempts import Attempt, CallMade, Judgement, ModelKey, now
 from .cases import Case, ToolMock, ValidationTable
 from .fingerprint import case_hash, open_tools
 from .judging import judge
-from .model_ids import split_model_id
 from .pricing import cost_of, cost_of_turns
-from .reading import aspects_of
+from .reading import aspects_of, split_model_id
 from .summary import total_usage
 
 _NOT_THE_MODELS = frozenset({"not_found", "conflict", "needs_responses_api"})

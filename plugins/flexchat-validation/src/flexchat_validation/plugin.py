@@ -5,16 +5,22 @@ Light: whatever a command or check needs is imported when it is called.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flexchat.plugin import CheckedConfig, ConfigCheck, ConfigTable, hookimpl
 
-from .sample_cases import sample_table
-
 if TYPE_CHECKING:
     from flexchat_web.typing import ModelFact, Operation, Page, Web
+
+
+def sample_table(tools: Collection[str]) -> dict[str, Any]:
+    """Return the demo's table ``validation``: the cases of sample_cases.toml that the available tools allow."""
+    import tomllib
+
+    cases = tomllib.loads(Path(__file__).with_name("sample_cases.toml").read_text(encoding="utf-8"))["cases"]
+    return {"cases": [case for case in cases if {call["tool"] for call in case.get("calls", ())} <= {*tools}]}
 
 
 def _table() -> type:

@@ -11,8 +11,7 @@ from flexchat_cli import BYTES_PER_TOKEN, tokens_of
 from .attempts import Attempt
 from .cases import Case, CaseTool, Price, ValidationTable
 from .fingerprint import allowed_tools
-from .model_ids import split_model_id
-from .reading import turns_of
+from .reading import split_model_id, turns_of
 
 ANSWER_TOKENS = 100
 """Tokens of an answer, for an estimate without earlier attempts."""

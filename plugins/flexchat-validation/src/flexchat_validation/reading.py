@@ -1,4 +1,4 @@
-"""Reads validation cases, from a configuration and from files, with everything that is wrong with them."""
+"""Reads validation cases and models, from a configuration and from files, with everything that is wrong with them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from flexchat import ConfigError, Problem
-from flexchat.host import did_you_mean, format_path
+from flexchat import ChatRequestError, ConfigError, FlexChatError, Problem
+from flexchat.host import UnknownNameError, did_you_mean, format_path
 
 from .arguments import shorten
 from .case_files import ReadCase, cases_in, named_files, rows_of
 from .cases import Case, ExpectedTurn, ValidationTable, table_of
 from .checking import Offered, find_issues
-from .model_ids import wrong_models
 
 if TYPE_CHECKING:
     from flexchat import FlexChat
-    from flexchat.host import Config, ConfigDocument, ReadConfig
+    from flexchat.host import Config, ConfigDocument, LLMEntry, ReadConfig
 
 
 @attrs.frozen(kw_only=True)
@@ -252,3 +251,40 @@ def in_order(problems: Sequence[Problem]) -> list[Problem]:
 def _texts(table: Any, key: str) -> tuple[str, ...]:
     items = table.get(key) if isinstance(table, dict) else None
     return tuple(items) if isinstance(items, list) and all(isinstance(item, str) for item in items) else ()
+
+
+def split_model_id(llms: Mapping[str, LLMEntry], model_id: str) -> tuple[str, str | None]:
+    """Return service and model of "LLM/MODEL"; the model may have slashes. "SERVICE" alone means its default_model,
+    and gives no model.
+
+    Raises:
+        UnknownNameError: No such service is configured.
+        ChatRequestError: No model is named.
+    """
+    service, _, model = model_id.partition("/")
+    entry = llms.get(service)
+    if entry is None:
+        services = ", ".join(llms) or "none"
+        raise UnknownNameError(
+            f"model '{model_id}': no service is called '{service}'{did_you_mean(service, llms)}; a model "
+            f"is named LLM/MODEL, and the services are: {services}"
+        )
+    if not model and not entry.default_model:
+        raise ChatRequestError(f"model '{model_id}': {service} has no default_model; write {service}/MODEL")
+    return service, model or None
+
+
+def wrong_models(config: Config, document: ConfigDocument | None = None) -> list[Problem]:
+    """Check the models named in a configuration's table validation; return the problems.
+
+    Args:
+        document: The parsed text of the configuration, for line numbers.
+    """
+    problems = []
+    for index, model_id in enumerate(table_of(config).models):
+        try:
+            split_model_id(config.llms, model_id)
+        except FlexChatError as error:
+            path, place = f"validation.models[{index}]", ("validation", "models", index)
+            problems.append(document.problem(place, str(error)) if document else Problem(path=path, text=str(error)))
+    return problems

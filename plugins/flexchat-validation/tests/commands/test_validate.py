@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 from flexchat_cli.terminal import Terminal
-from flexchat_validation.commands.validate_watch import duration, progress_line
+from flexchat_validation.commands.validate_report import duration, progress_line
 from flexchat_validation.running import Progress
 from hypothesis import given
 from hypothesis import strategies as st

@@ -42,7 +42,7 @@ class Apart:
         most: Most processes; default: one less than there are processors, but at least one.
     """
 
-    def __init__(self, most: int | None = None) -> None:
+    def __init__(self, serving: Serving | None = None, *, most: int | None = None) -> None:
         self._free = asyncio.Semaphore(most or max(1, min(4, (os.cpu_count() or 1) - 1)))
         self._idle: list[asyncio.subprocess.Process] = []
         self._all: set[asyncio.subprocess.Process] = set()
@@ -51,7 +51,7 @@ class Apart:
     @classmethod
     def of(cls, serving: Serving) -> Apart:
         """Return a server's instance."""
-        return serving.shared(cls, cls)
+        return serving.shared(cls)
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
         """Call a function in another process; return its result, or raise its exception.

@@ -8,20 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from . import plugin_api
-from .api import (
-    chat,
-    conversations,
-    effects,
-    journal,
-    models,
-    openai,
-    questions,
-    server,
-    session,
-    tool_sources,
-    tools,
-    turns,
-)
+from .api import chat, conversations, journal, models, openai, questions, server, tool_sources, tools, turns
 from .api.errors import convert_errors
 from .api.models import ModelLists, with_facts
 from .config import configuration, connections
@@ -33,8 +20,11 @@ log = logging.getLogger(__name__)
 PAGES = ("chat", "activity", "tools", "config", "explain")
 """Ours, as static/js/main.js names them."""
 
-_CHATS = (chat, conversations, journal, turns, questions, effects, tools, tool_sources)
-_SERVER_AND_CONFIG = (openai, server, session, configuration, connections)
+_CHATS = (
+    *(chat.operation, conversations.operation, journal.turns, turns.operation, questions.operation),
+    *(journal.effects, tools.operation, tool_sources.operation),
+)
+_SERVER_AND_CONFIG = (openai.operation, server.operation, configuration.operation, connections.operation)
 
 T = TypeVar("T")
 
@@ -42,10 +32,10 @@ T = TypeVar("T")
 def collect_operations(serving: Serving) -> Iterator[Operation]:
     """Yield the operations in the order of the documents, and set the facts that the list of models includes."""
     facts = tuple(fact for _, fact in _offers(serving, "flexchat_web_model_facts", ModelFact))
-    ModelLists.of(serving).facts = facts
-    first = [operation for module in _CHATS for operation in module.operation.declared]
+    serving.shared(ModelLists).facts = facts
+    first = [operation for ours in _CHATS for operation in ours.declared]
     first += [with_facts(operation, facts) for operation in models.operation.declared]
-    last = [operation for module in _SERVER_AND_CONFIG for operation in module.operation.declared]
+    last = [operation for ours in _SERVER_AND_CONFIG for operation in ours.declared]
     owners = {(operation.method, operation.path): "FlexChat's own" for operation in (*first, *last)}
     yield from map(convert_errors, first)
     hook = "flexchat_web_operations"

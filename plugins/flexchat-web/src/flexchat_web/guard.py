@@ -128,7 +128,7 @@ class Guard:
         is_open = self._is_open(scope["method"], path)
         if not bearer and session and not is_open:
             with self._storing():
-                tenant = await Sessions.of(self._serving).tenant_of(session)
+                tenant = await self._serving.shared(Sessions).tenant_of(session)
         if tenant is None and not is_open:
             raise _refused(bearer, session)
         scope["flexchat.tenant"] = tenant if tenant is not None else DEFAULT_TENANT
@@ -205,7 +205,7 @@ class Guard:
         response = Response(None, 303, {"location": f"{base}/"})
         if headers.get("sec-fetch-site") not in _FOREIGN:
             with self._storing():
-                session = await Sessions.of(self._serving).begin(token)
+                session = await self._serving.shared(Sessions).begin(token)
             response.headers["set-cookie"] = cookie(session, base=base, secure=is_secure(scope, headers))
         return response
 

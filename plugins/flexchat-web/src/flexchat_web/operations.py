@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 import attrs
 
@@ -119,6 +121,10 @@ class Stream:
 
 Reply = Json | Written | Text | Stream
 Handler = Callable[[Call], Awaitable[Reply]]
+ChatHandler: TypeAlias = "Callable[[Call, FlexChat], Awaitable[Reply]]"
+"""A handler that gets the current chat, lent to it until it returns."""
+
+Handle = TypeVar("Handle", Handler, ChatHandler)
 Tag = Literal["chat", "conversations", "turns", "effects", "tools", "validation", "configuration", "openai", "server"]
 
 
@@ -168,6 +174,8 @@ class Operation:
 class Operations:
     """The operations of a module. It decorates their handlers, whose names and docstrings are those of the operations.
 
+    A handler takes the call and, if it has a second parameter, the current chat, which is lent to it.
+
     Args:
         tag, problems: Those of operations that declare no others.
 
@@ -179,20 +187,34 @@ class Operations:
         self._common: dict[str, Any] = {"tag": tag, "problems": problems}
         self.declared: list[Operation] = []
 
-    def __call__(self, method: str, path: str, *, name: str = "", **fields: Any) -> Callable[[Handler], Handler]:
-        """Declare an operation; *fields* are those of Operation, instead of those all have in common."""
+    def __call__(
+        self, method: str, path: str, *, name: str = "", answer: Schema | None = None, **fields: Any
+    ) -> Callable[[Handle], Handle]:
+        """Declare an operation.
 
-        def declare(handle: Handler) -> Handler:
-            fields.update(method=method, path=path, handle=handle, name=name or handle.__name__)
+        Args:
+            answer: The schema of its answer with status 200, instead of ``answers``.
+            fields: Those of Operation, instead of those all have in common.
+        """
+
+        def declare(handle: Handle) -> Handle:
+            takes_chat = len(inspect.signature(handle).parameters) == 2
+            fields.update(method=method, path=path, handle=_lending(handle) if takes_chat else handle)
             summary = (handle.__doc__ or "").partition("\n")[0]
-            self.declared.append(Operation(summary=summary, **{**self._common, **fields}))
+            names = {"name": name or handle.__name__, "summary": summary, "answers": {200: answer}}
+            self.declared.append(Operation(**{**names, **self._common, **fields}))
             return handle
 
         return declare
 
 
-def _none_more(chat: FlexChat) -> Iterable[str]:
-    return ()
+def _lending(handle: Callable[..., Awaitable[Reply]]) -> Handler:
+    @functools.wraps(handle)
+    async def lend(call: Call) -> Reply:
+        async with call.serving.chat() as chat:
+            return await handle(call, chat)
+
+    return lend
 
 
 @attrs.frozen(kw_only=True)
@@ -209,7 +231,7 @@ class ModelFact:
     name: str
     schema: Schema
     told: Callable[[Call, FlexChat, Sequence[str]], Awaitable[Mapping[str, Any]]]
-    named: Callable[[FlexChat], Iterable[str]] = _none_more
+    named: Callable[[FlexChat], Iterable[str]] = lambda _: ()
 
 
 @attrs.frozen(kw_only=True)

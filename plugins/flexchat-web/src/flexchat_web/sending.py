@@ -1,4 +1,7 @@
-"""Sends answers: JSON, text, and server-sent events that end when the client leaves."""
+"""Sends answers: JSON, text, and server-sent events that end when the client leaves.
+
+Long answers are made a piece at a time, so that short requests do not wait for them.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,19 @@ import asyncio
 import contextlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
 
 from .operations import Event, Json, Reply, Stream, Text, Written
 from .problems import ApiError
+
+if TYPE_CHECKING:
+    from flexchat import Turn
+
+    from .serving import Serving
 
 KEEP_ALIVE_SECONDS = 15.0
 BEGUN_KEEP_ALIVE_SECONDS = 4.0
@@ -22,6 +30,14 @@ after that, clients that wait 5 seconds for each piece are served."""
 
 SLOW_READER_SECONDS = 60.0
 """How long one piece of a stream may wait for the client to read; then the connection is closed."""
+
+AT_ONCE = 20
+"""Items of a long list that are made or encoded before other requests get their turn."""
+
+MAX_CHARACTERS = 64 * 1024
+"""Of a long text, encoded before other requests get their turn."""
+
+T = TypeVar("T")
 
 
 def encoded(data: Any) -> bytes:
@@ -202,3 +218,53 @@ async def ended(task: asyncio.Task[Any]) -> None:
     await asyncio.wait({task})
     if not task.cancelled():
         task.exception()
+
+
+class LongAnswers(asyncio.Lock):
+    """Held while a long answer is made: many at once would together take the event loop from all others."""
+
+    def __init__(self, serving: Serving) -> None:
+        super().__init__()
+
+
+async def paced(items: Iterable[T]) -> AsyncIterator[T]:
+    """Yield items, with a turn for other requests after each AT_ONCE."""
+    for number, item in enumerate(items, 1):
+        yield item
+        if number % AT_ONCE == 0:
+            await asyncio.sleep(0)
+
+
+async def encoded_in_pieces(value: Any) -> bytes:
+    """Encode data like ``encoded``, yielding to other requests within long texts and lists."""
+    return b"".join([piece async for piece in _pieces(value)])
+
+
+async def _pieces(value: Any) -> AsyncIterator[bytes]:
+    if isinstance(value, Mapping):
+        opening = b"{"
+        for key, item in value.items():
+            yield opening + encoded(key) + b":"
+            opening = b","
+            async for piece in _pieces(item):
+                yield piece
+        yield b"}" if value else b"{}"
+        return
+    step = MAX_CHARACTERS if isinstance(value, str) else AT_ONCE
+    if not isinstance(value, str | list | tuple) or len(value) <= step:
+        yield encoded(value)
+        return
+    opening, between, closing = (b'"', b"", b'"') if isinstance(value, str) else (b"[", b",", b"]")
+    for start in range(0, len(value), step):
+        yield opening + encoded(value[start : start + step])[1:-1]
+        opening = between
+        await asyncio.sleep(0)
+    yield closing
+
+
+async def turn_reply(serving: Serving, turn: Turn, data: Mapping[str, Any], headers: Mapping[str, str]) -> Reply:
+    """Make the answer that *data* of a turn is; encoded in pieces if the turn's text is long."""
+    if len(turn.content) <= MAX_CHARACTERS:
+        return Json(data, headers=headers)
+    async with serving.shared(LongAnswers):
+        return Written(await encoded_in_pieces(data), headers=headers)

@@ -149,7 +149,7 @@ class Serving:
         self.config_problems: tuple[Problem, ...] = ()
         self._lock = asyncio.Lock()
         self._loans: set[_Loan] = set()
-        self._kept: dict[type, Any] = {}
+        self._kept: dict[Callable[[Serving], Any], Any] = {}
         self.written: Mapping[str, Any] = read.written.data
         self._seen: _Seen | None = _UNKNOWN, read.digest
         self._current = self._put_in_force(chat)
@@ -205,13 +205,13 @@ class Serving:
             blocked=tuple(blocked.items()),
         )
 
-    def shared(self, cls: type[T], make: Callable[[], T]) -> T:
-        """Return the single object of a class that all requests share, created on first use.
+    def shared(self, cls: Callable[[Serving], T]) -> T:
+        """Return the single object of a class that all requests share, made of this one on first use.
 
         Its method ``aclose``, if it has one, is called when the server ends.
         """
         if cls not in self._kept:
-            self._kept[cls] = make()
+            self._kept[cls] = cls(self)
         instance: T = self._kept[cls]
         return instance
 

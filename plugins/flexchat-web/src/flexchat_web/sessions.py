@@ -74,19 +74,11 @@ class Sessions:
 
     A row has digests only: of the id, and of the id with the token it was made with. So neither can be taken from the
     file, and a session ends with its token.
-
-    Args:
-        tokens: Tenant of each token.
     """
 
-    def __init__(self, tokens: Mapping[str, str]) -> None:
-        self._tokens = tokens
+    def __init__(self, serving: Serving) -> None:
+        self._tokens = serving.settings.tokens
         self._opened: Database | None = None
-
-    @classmethod
-    def of(cls, serving: Serving) -> Sessions:
-        """Return a server's instance."""
-        return serving.shared(cls, lambda: cls(serving.settings.tokens))
 
     async def begin(self, token: str) -> str:
         """Return the id of a new session.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType, NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -40,17 +40,22 @@ MODEL_OPTIONS: Mapping[str, Schema] = {
 """What a request may set about the model's answer."""
 
 
-def listed(item: Schema) -> Schema:
-    """Return the schema of a list."""
-    return {"type": "array", "items": item}
+def listed(item: Any) -> Schema:
+    """Return the schema of a list; *item* is a schema or a type, as in ``record``."""
+    return {"type": "array", "items": _schema_of_type(item)}
 
 
-def record(required: Mapping[str, Schema], **optional: Schema) -> Schema:
-    """Return the schema of an object in an answer: these keys, and others as they come."""
-    return {"type": "object", "properties": {**required, **optional}, "required": [*required]}
+def record(required: Mapping[str, Any], **optional: Any) -> Schema:
+    """Return the schema of an object in an answer: these keys, and others as they come.
+
+    A value is a JSON Schema or a Python type: ``str``, ``int`` (from 0), ``float``, ``bool``, ``dict``, ``list[str]``,
+    ``str | None``, a ``Literal``.
+    """
+    properties = {name: _schema_of_type(value) for name, value in {**required, **optional}.items()}
+    return {"type": "object", "properties": properties, "required": [*required]}
 
 
-def schema_of(cls: type, *left_out: str, plus: Mapping[str, Schema] = MappingProxyType({})) -> Schema:
+def schema_of(cls: type, *left_out: str, plus: Mapping[str, Any] = MappingProxyType({})) -> Schema:
     """Derive the schema of an object in an answer from the attributes of its class.
 
     Args:
@@ -59,82 +64,79 @@ def schema_of(cls: type, *left_out: str, plus: Mapping[str, Schema] = MappingPro
     """
     hints = get_type_hints(cls)
     names = [field.name for field in attrs.fields(cls) if field.name not in left_out]
-    return record({**{name: _schema_of_type(hints[name]) for name in names}, **plus})
+    return record({**{name: hints[name] for name in names}, **plus})
 
 
 def _schema_of_type(kind: Any) -> Schema:
+    if isinstance(kind, Mapping):
+        return kind
     args = get_args(kind)
     if get_origin(kind) is Literal:
         return {"enum": [*args]}
-    if get_origin(kind) is tuple:
-        return listed(_schema_of_type(args[0]))
+    if get_origin(kind) in (tuple, list):
+        return listed(args[0])
     if NoneType in args:
         inner = _schema_of_type(next(arg for arg in args if arg is not NoneType))
         return {"type": [inner["type"], "null"]}
     return {str: TEXT, bool: SWITCH, int: COUNT, float: NUMBER}.get(kind, TABLE)
 
 
-def listing(states: Sequence[str]) -> Mapping[str, Schema]:
-    """Return the parameters of a list of a conversation's parts, each of which is in a state."""
-    return {"state": {"type": "string", "enum": [*states]}, "conversation": CONVERSATION_ID, **PAGE}
-
-
-def body_schema(required: Mapping[str, Schema], **optional: Schema) -> Schema:
+def body_schema(required: Mapping[str, Any], **optional: Any) -> Schema:
     """Create the schema of a request's body, which allows these keys and no others."""
     return {**record(required, **optional), "additionalProperties": False}
 
 
 TOOL_RESULT = record(
-    {"success": SWITCH, "tool_name": TEXT, "execution_time_ms": COUNT},
+    {"success": bool, "tool_name": str, "execution_time_ms": int},
     result={},
-    error=NULLABLE_TEXT,
-    hint=TEXT,
-    notes=TEXTS,
+    error=str | None,
+    hint=str,
+    notes=list[str],
     media={
         "type": "array",
         "description": "Images, sounds and files that came with it; data, in Base64, only of images a page can show.",
-        "items": record({"kind": TEXT, "mime_type": TEXT, "bytes": COUNT}, name=TEXT, data=TEXT),
+        "items": record({"kind": str, "mime_type": str, "bytes": int}, name=str, data=str),
     },
     left_out={**TEXTS, "description": "Descriptions of further parts, which are not in media."},
 )
 TOOL_CALL = record(
-    {"tool": TEXT, "params": TABLE, "result": TOOL_RESULT, "iteration": COUNT},
-    raw_arguments=TEXT,
+    {"tool": str, "params": dict, "result": TOOL_RESULT, "iteration": int},
+    raw_arguments=str,
     facts={"type": "object", "description": "Additions of steps, by step; effect: its key, if its outcome is unknown."},
 )
 COST: Schema = {
-    **record({"amount": NULLABLE_TEXT, "currency": TEXT, "unpriced": TEXTS}),
+    **record({"amount": str | None, "currency": str, "unpriced": list[str]}),
     "description": "amount: a decimal number, null if nothing is priced; unpriced: why something is missing from it.",
 }
 TURN_STATUS: Schema = {"enum": ["done", "cancelled", "failed"]}
 ROUND = record(
     {
-        "llm": TEXT,
-        "model": TEXT,
-        "elapsed_ms": NUMBER,
-        "finish_reason": NULLABLE_TEXT,
-        "reasoning": TEXT,
-        "usage": NULLABLE_TABLE,
+        "llm": str,
+        "model": str,
+        "elapsed_ms": float,
+        "finish_reason": str | None,
+        "reasoning": str,
+        "usage": dict | None,
         "cost": COST,
     }
 )
-TURN_FIELDS: Mapping[str, Schema] = {
-    **dict.fromkeys(("id", "service", "model", "topic"), TEXT),
-    **dict.fromkeys(("intent", "rule_name", "finish_reason"), NULLABLE_TEXT),
-    **dict.fromkeys(("citations", "phases"), listed(TABLE)),
+TURN_FIELDS: Mapping[str, Any] = {
+    **dict.fromkeys(("id", "service", "model", "topic"), str),
+    **dict.fromkeys(("intent", "rule_name", "finish_reason"), str | None),
+    **dict.fromkeys(("citations", "phases"), listed(dict)),
     "status": TURN_STATUS,
     "rule": NULLABLE_COUNT,
-    "usage": NULLABLE_TABLE,
+    "usage": dict | None,
     "cost": COST,
     "rounds": listed(ROUND),
-    "warnings": TEXTS,
-    "elapsed_ms": NUMBER,
+    "warnings": list[str],
+    "elapsed_ms": float,
 }
 TURN = record(
-    {"content": TEXT, **TURN_FIELDS},
+    {"content": str, **TURN_FIELDS},
     tool_calls=listed(TOOL_CALL),
-    max_iterations_reached=SWITCH,
-    conversation=TEXT,
+    max_iterations_reached=bool,
+    conversation=str,
     parsed={},
 )
 TURN_PROBLEMS = (403, 404, 409, 413, 422, 429, 502, 503, 504)

@@ -3,7 +3,7 @@
 import pytest
 from flexchat import AssistantMessage, SystemMessage, ToolMessage, UserMessage
 from flexchat.domain.history import repair_history
-from flexchat_web.api.openai_messages import read_messages
+from flexchat_web.api.openai_format import read_messages
 from flexchat_web.problems import ApiError
 from hypothesis import given
 from hypothesis import strategies as st

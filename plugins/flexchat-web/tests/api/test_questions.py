@@ -37,7 +37,7 @@ async def shop(told, tmp_path, monkeypatch):
 
 async def waiting(app):
     """Return the ids of the open questions, once there are some."""
-    while not (found := [*Questions.of(app.serving)._open]):  # noqa: ASYNC110  nothing tells of it
+    while not (found := [*app.serving.shared(Questions)._open]):  # noqa: ASYNC110  nothing tells of it
         await asyncio.sleep(0)
     return found
 
@@ -156,11 +156,11 @@ async def test_a_turn_that_ends_closes_its_question(shop, sse):
     (id,) = await waiting(app)
     from flexchat_web.api.turns import Turns
 
-    (turn,) = [*Turns.of(app.serving)._turns]
+    (turn,) = [*app.serving.shared(Turns)._turns]
     await client.post(f"/api/turns/{turn}/cancel")
     events = sse((await streaming).text)
 
     (closed,) = [data for name, data in events if name == "question_answered"]
     assert closed == {"id": id, "action": "cancel", "why": "the turn ended before there was a reply"}
     assert (await client.post(f"/api/questions/{id}/reply", json={"action": "decline"})).status_code == 404
-    assert not Questions.of(app.serving)._open
+    assert not app.serving.shared(Questions)._open

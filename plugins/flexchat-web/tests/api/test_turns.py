@@ -181,7 +181,7 @@ async def test_a_conversation_deleted_while_its_turn_runs_does_not_come_back(tol
     rest = await join(client, id, found[-1][0])
     assert (rest[-1][1], rest[-1][2]["content"]) == ("turn", "Once upon a time")
     assert (await client.get("/api/conversations/c")).status_code == 404
-    Turns.of(client.app.serving)._forget(id)
+    client.app.serving.shared(Turns)._forget(id)
     assert await join(client, id) == found + rest
     await store_of(client, lambda database: database.execute("DELETE FROM journal_events"))
     assert (await client.get(f"/api/turns/{id}/events")).status_code == 410
@@ -193,7 +193,7 @@ async def test_an_answer_that_began_without_readers_reaches_those_that_join(told
     waiting.begin.clear()
     client = await listening()
     found = await begin(client, 3, **body)
-    turn = Turns.of(client.app.serving).find(found[0][2]["id"], "default")
+    turn = client.app.serving.shared(Turns).find(found[0][2]["id"], "default")
     await until(lambda: not turn.readers)
     waiting.begin.set()
     await waiting.asked.wait()
@@ -294,7 +294,7 @@ async def test_it_does_not_while_it_has_a_listener(told, waiting, listening):
 async def test_a_tenant_cannot_leave_any_number_alone(told, waiting, listening):
     """The one that is alone for longest ends."""
     client = await listening(most_unheard=2)
-    turns = Turns.of(client.app.serving)
+    turns = client.app.serving.shared(Turns)
     ids = []
     for _ in range(4):
         ids.append((await begin(client, 3))[0][2]["id"])
@@ -307,7 +307,7 @@ async def test_a_client_that_goes_before_it_knows_the_turn_ends_it(told, waiting
     """It waits for its place behind another turn of its conversation: nothing has been told yet."""
     client = await listening()
     await begin(client, 3, conversation="c")
-    turns = Turns.of(client.app.serving)
+    turns = client.app.serving.shared(Turns)
     waits = asyncio.create_task(begin(client, 1, conversation="c"))
     await until(lambda: len(turns) == 2)
     second = [*turns._turns.values()][1]
@@ -331,7 +331,7 @@ async def test_a_server_that_ends_cancels_what_is_not_kept(waiting, listening):
     client = await listening()
     await begin(client, 3)
     await waiting.asked.wait()
-    (turn,) = Turns.of(client.app.serving)._turns.values()
+    (turn,) = client.app.serving.shared(Turns)._turns.values()
     await client.app.aclose()
     assert (waiting.gone.is_set(), turn.handle.is_ended) == (True, True)
     assert (await turn.handle.last()).turn.status == "cancelled"
@@ -381,7 +381,7 @@ async def test_a_turn_that_runs_in_another_server_is_told_here_too(told, waiting
     found = await begin(one, 3, conversation="c")
     id = found[0][2]["id"]
     joined = asyncio.create_task(join(other, id))
-    await until(lambda: Turns.of(one.app.serving).find(id, "default").log.number >= 4)
+    await until(lambda: one.app.serving.shared(Turns).find(id, "default").log.number >= 4)
     waiting.go.set()
     whole = await joined
     assert whole == await join(one, id)
@@ -423,7 +423,7 @@ async def store_of(client, work):
 async def test_events_that_were_deleted_are_gone(listening, monkeypatch):
     client = await listening()
     found = await begin(client, None, conversation="c")
-    Turns.of(client.app.serving)._forget(found[0][2]["id"])
+    client.app.serving.shared(Turns)._forget(found[0][2]["id"])
     await store_of(client, lambda database: database.execute("DELETE FROM journal_events"))
     assert (await client.get(f"/api/turns/{found[0][2]['id']}/events")).status_code == 410
 
@@ -436,7 +436,7 @@ async def test_the_end_of_a_turn_that_its_process_could_not_tell_is_told(told, l
     client = await listening()
     found = await begin(client, None, conversation="c")
     id, last = found[0][2]["id"], found[-1]
-    Turns.of(client.app.serving)._forget(id)
+    client.app.serving.shared(Turns)._forget(id)
     await store_of(client, lambda d: d.execute("DELETE FROM journal_events WHERE name = ?", (ends,)))
     monkeypatch.setattr(turns_module, "END_GRACE_S", -1)
     again = await join(client, id)
@@ -467,7 +467,7 @@ async def test_what_died_is_taken_up_a_few_at_once(told, waiting, listening, mon
     async with client.app.serving.chat() as chat:
         ids = [await leave_turn(chat.conversations.store.journal, conversation=f"c{n}") for n in range(4)]
     server = await listening(unheard_seconds=0.01)
-    turns = Turns.of(server.app.serving)
+    turns = server.app.serving.shared(Turns)
     await until(lambda: len(turns) == 2)
     assert {*turns._turns} == {*ids[:2]}
     waiting.go.set()
@@ -482,11 +482,11 @@ async def test_turns_that_have_ended_are_forgotten(listening, monkeypatch):
     monkeypatch.setattr(turns_module, "MAX_ENDED", 2)
     client = await listening()
     ids = [(await begin(client, None))[0][2]["id"] for _ in range(3)]
-    await until(lambda: len(Turns.of(client.app.serving)) == 2)
+    await until(lambda: len(client.app.serving.shared(Turns)) == 2)
     assert (await client.get(f"/api/turns/{ids[0]}/events")).status_code == 404
     monkeypatch.setattr(turns_module, "ENDED_TTL_S", 0.01)
     await begin(client, None)
-    await until(lambda: len(Turns.of(client.app.serving)) == 1)
+    await until(lambda: len(client.app.serving.shared(Turns)) == 1)
 
 
 async def test_what_is_waited_for_is_told_before_the_model_answers(told, waiting, listening):
@@ -517,7 +517,7 @@ def descriptors():
 async def test_a_thousand_turns_left_by_their_listeners_leave_nothing(told, waiting, listening):
     """No task, no descriptor, no growing memory."""
     client = await listening(unheard_seconds=0.01)
-    turns = Turns.of(client.app.serving)
+    turns = client.app.serving.shared(Turns)
 
     async def leave(count):
         for _ in range(count // 20):

@@ -2,7 +2,7 @@
 
 import difflib
 
-from flexchat_web.config.differences import MAX_COMPARED, unified_diff
+from flexchat_web.config.file import MAX_COMPARED, unified_diff
 from hypothesis import given
 from hypothesis import strategies as st
 

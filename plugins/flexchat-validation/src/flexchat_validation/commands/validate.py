@@ -132,8 +132,7 @@ def store_path(option: str | None, table: ValidationTable, file: Path | None) ->
 
 async def _validate(context: CommandContext, options: Wanted) -> int:
     from ..store import ValidationStore
-    from .validate_report import print_report, report_of, write_junit
-    from .validate_watch import watch
+    from .validate_report import print_report, report_of, watch, write_junit
 
     terminal = context.terminal
     read = context.read_config()
@@ -287,7 +286,7 @@ def _chosen(cases: Cases, names: Sequence[str], tags: Sequence[str]) -> tuple[Ca
 
 
 def _models(chat: FlexChat, table: ValidationTable, read: ReadConfig | None) -> tuple[str, ...]:
-    from ..model_ids import wrong_models
+    from ..reading import wrong_models
 
     if table.models:
         problems = wrong_models(chat.config, read.document if read else None)

@@ -1,11 +1,16 @@
-"""The results of a validation run: for people, as JSON, and as JUnit XML."""
+"""A validation run: its progress, and its results for people, as JSON, and as JUnit XML, which CI systems show."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import attrs
 from flexchat import StorageError
@@ -14,15 +19,15 @@ from flexchat.store import replacing
 from flexchat_cli import Style, Terminal, one_line
 
 from ..attempts import Attempt, attempt_to_dict
-from ..junit import junit_xml
 from ..running import Plan, Progress, ValidationRun
 from ..statistics import LINE, Verdict
 from ..store import Run, ValidationStore, run_to_dict
 from ..summary import ModelSummary, summarise
-from .validate_watch import duration
 
 _MAX_FAILURES = 20
 _MAX_PROBLEMS = 3
+# What XML 1.0 cannot contain, not even escaped; a model may write it.
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STYLES: dict[str, Style] = {"not_validated": "red", "validated": "bold"}
 
 
@@ -224,3 +229,113 @@ def _summary(report: Report) -> str:
     if progress.unpriced:
         parts.append(f"no price is known for {', '.join(progress.unpriced)} ([validation.prices] has none)")
     return "; ".join(parts)
+
+
+async def watch(run: ValidationRun, terminal: Terminal) -> None:
+    """Make a run's attempts and show the progress on standard error."""
+    plan = run.plan
+    parts = [counted(len(plan.models), "model"), counted(len(plan.cases), "case"), counted(plan.runs, "run")]
+    before = f", {run.progress.done} of them made before" if run.progress.done else ""
+    terminal.say(f"{counted(run.run.planned, 'attempt')}: {' x '.join(parts)}{before}", "dim")
+    ticking = asyncio.create_task(_tick(run, terminal))
+    try:
+        async with contextlib.aclosing(run.events()) as events:
+            async for event in events:
+                if isinstance(event, Attempt) and terminal.verbose:
+                    name = f"{event.key.model_id}: {event.case}"
+                    terminal.say(f"{event.outcome}: {name}{''.join(f'; {text}' for text in event.problems)}", "dim")
+                terminal.status(progress_line(run.progress, terminal.width))
+    finally:
+        ticking.cancel()
+        terminal.status("")
+
+
+async def _tick(run: ValidationRun, terminal: Terminal) -> None:
+    while True:
+        await asyncio.sleep(0.5)
+        terminal.status(progress_line(run.progress, terminal.width))
+
+
+def progress_line(progress: Progress, width: int) -> str:
+    """Return a run's progress on one line: counts, a bar if there is room, the time left."""
+    counts = f"{progress.done} of {progress.planned}"
+    parts = [f"{progress.passed} passed", f"{progress.failed} failed"]
+    parts += [counted(progress.errors, "error")] if progress.errors else []
+    if progress.waiting:
+        return f"{counts}: {', '.join(parts)}; waiting: {progress.waiting}"
+    parts += [f"about {duration(progress.eta_s)} left"] if progress.eta_s is not None else []
+    rest = f"{counts}: {', '.join(parts)}"
+    room = min(30, width - len(rest) - 5)
+    if room < 5:
+        return rest
+    filled = room * min(progress.done, progress.planned) // max(progress.planned, 1)
+    return f"[{'#' * filled}{'.' * (room - filled)}] {rest}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time for people: "40 ms", "0.4 s", "12 s", "3 min 5 s", "2 h 10 min"."""
+    if seconds < 0.095:
+        return f"{max(1, round(seconds * 1000))} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def junit_xml(plan: Plan, attempts: Iterable[Attempt]) -> str:
+    """Return a plan's results: a testsuite for each model, a testcase for each attempt.
+
+    A failed attempt is a failure, an error is an error, and missing attempts are skipped.
+
+    If an attempt was repeated, the last one counts.
+    """
+    latest = {(a.key.model_id, a.case, a.repetition): a for a in attempts}
+    root = ElementTree.Element("testsuites", name="flexchat validate")
+    for model_id in plan.models:
+        suite = ElementTree.SubElement(root, "testsuite", name=_xml_text(model_id))
+        for task in (task for task in plan.tasks() if task.model_id == model_id):
+            attempt = latest.get((model_id, task.case.name, task.repetition))
+            name = task.case.name if plan.runs == 1 else f"{task.case.name} [{task.repetition + 1}]"
+            case = ElementTree.SubElement(suite, "testcase", name=_xml_text(name), classname=_xml_text(model_id))
+            _fill_testcase(case, attempt)
+        _count_testcases(suite)
+    _count_testcases(root)
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _fill_testcase(case: ElementTree.Element, attempt: Attempt | None) -> None:
+    case.set("time", f"{(attempt.elapsed_ms if attempt else 0) / 1000:.3f}")
+    if attempt is None:
+        ElementTree.SubElement(case, "skipped", message="the run ended before this was tried")
+        return
+    if attempt.outcome == "passed":
+        return
+    kind = "failure" if attempt.outcome == "failed" else "error"
+    first = attempt.problems[0] if attempt.problems else attempt.outcome
+    element = ElementTree.SubElement(case, kind, message=_xml_text(first))
+    answer = [f"answered: {attempt.content}"] if attempt.content else []
+    element.text = _xml_text("\n".join([*attempt.problems, *_calls_made(attempt), *answer]))
+
+
+def _calls_made(attempt: Attempt) -> Iterable[str]:
+    for call in attempt.calls:
+        params: Mapping[str, object] = call.params
+        arguments = (f"{name}={json.dumps(value, ensure_ascii=False, default=str)}" for name, value in params.items())
+        yield f"called: {call.tool}({', '.join(arguments)})"
+
+
+def _count_testcases(element: ElementTree.Element) -> None:
+    cases = [*element.iter("testcase")]
+    element.set("tests", str(len(cases)))
+    for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        element.set(name, str(sum(case.find(tag) is not None for case in cases)))
+    element.set("time", f"{sum(float(case.get('time', '0')) for case in cases):.3f}")
+
+
+def _xml_text(text: str) -> str:
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -13,7 +13,7 @@ import attrs
 from flexchat import ConfigError, FlexChat, Problem
 from flexchat.store import located
 from flexchat_web.shapes import schema_of
-from flexchat_web.typing import Call, Serving, Web, Written
+from flexchat_web.typing import Call, Serving, Written
 
 from ..cases import table_of
 from ..fingerprint import Keys, case_hashes
@@ -34,7 +34,7 @@ QUICK = 300
 
 @attrs.frozen
 class Results:
-    """The input for work on all results; see Records.encode.
+    """The input for work on all results; see encode.
 
     Attributes:
         keys: Computes the current key of a model.
@@ -50,22 +50,17 @@ class Results:
         return ModelValidationTracker(self.store, current=self.keys, cases=lambda: self.cases)
 
 
-class Records:
-    """What requests share: one store, while the configuration names the same file.
+class Stores:
+    """The stores of results that requests share: one for each file that the configuration names, or has named.
 
-    A configuration that names another file gets another store; the previous one stays open for runs in progress.
+    Runs in progress go on writing to an earlier one.
     """
 
-    def __init__(self, serving: Serving, web: Web) -> None:
-        self._serving, self._web = serving, web
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
         self._stores: dict[Path | None, ValidationStore] = {}
 
-    @classmethod
-    def of(cls, call: Call) -> Records:
-        """Return the instance of a call's server."""
-        return call.serving.shared(cls, lambda: cls(call.serving, call.web))
-
-    def store(self, chat: FlexChat) -> ValidationStore:
+    def of(self, chat: FlexChat) -> ValidationStore:
         """Return the store that the configuration names, opening it on first use."""
         name = table_of(chat.config).store
         path = located(name, self._serving.folder) if name else None
@@ -73,32 +68,37 @@ class Records:
             self._stores[path] = ValidationStore(path)
         return self._stores[path]
 
-    async def tracker(self, chat: FlexChat) -> ModelValidationTracker:
-        """Return a tracker over the store, whose results go stale with the models, tools and cases of this chat."""
-        keys, cases = await self.keys(chat), await current_hashes(self._serving, chat)
-        return ModelValidationTracker(self.store(chat), current=keys, cases=lambda: cases)
-
-    async def encode(self, chat: FlexChat, work: Callable[..., Any], *args: Any) -> Written:
-        """Apply a function to all results and encode its result; in another process if there are many.
-
-        Args:
-            work: A function of a module that takes the Results and the args, and returns JSON data.
-        """
-        store, keys, encoded = self.store(chat), await self.keys(chat), self._web.encoded
-        cases = await current_hashes(self._serving, chat)
-        if await store.count() <= QUICK:
-            return self._web.Written(await asyncio.to_thread(_encode, Results(store, keys, cases), encoded, work, args))
-        run = self._web.Apart.of(self._serving).run
-        return self._web.Written(await run(_encode_from_path, store.path, keys, cases, encoded, work, args))
-
-    async def keys(self, chat: FlexChat) -> Keys:
-        """Return the function that computes the current key of a model."""
-        return Keys(chat, await self._web.listed_models(self._serving, chat))
-
     async def aclose(self) -> None:
         """Close the stores."""
         while self._stores:
             await self._stores.popitem()[1].aclose()
+
+
+def store_of(call: Call, chat: FlexChat) -> ValidationStore:
+    """Return the store that a chat's configuration names."""
+    return call.serving.shared(Stores).of(chat)
+
+
+async def results_of(call: Call, chat: FlexChat) -> Results:
+    """Return all results, which go stale with the models, tools and cases of this chat."""
+    keys = Keys(chat, await call.web.listed_models(call.serving, chat))
+    cases = (await readable(call.serving, chat))[0].cases
+    hashes = await asyncio.to_thread(case_hashes, cases, chat.tools.get_registry().list(), table_of(chat.config))
+    return Results(store_of(call, chat), keys, hashes or None)  # without cases, all results count
+
+
+async def encode(call: Call, chat: FlexChat, work: Callable[..., Any], *args: Any) -> Written:
+    """Apply a function to all results and encode its result; in another process if there are many.
+
+    Args:
+        work: A function of a module that takes the Results and the args, and returns JSON data.
+    """
+    results, encoded = await results_of(call, chat), call.web.encoded
+    if await results.store.count() <= QUICK:
+        return call.web.Written(await asyncio.to_thread(_encode, results, encoded, work, args))
+    run = call.web.Apart.of(call.serving).run
+    path, keys, cases = results.store.path, results.keys, results.cases
+    return call.web.Written(await run(_encode_from_path, path, keys, cases, encoded, work, args))
 
 
 def _encode(
@@ -144,17 +144,6 @@ async def select(
         ) from None
 
 
-async def current_hashes(serving: Serving, chat: FlexChat) -> dict[str, str] | None:
-    """Return the hashes of the cases whose results count; None if there are no cases: then all results do."""
-    cases, _ = await readable(serving, chat)
-    return await hashes_of(cases.cases, chat) or None
-
-
-async def hashes_of(cases: Collection[Case], chat: FlexChat) -> dict[str, str]:
-    """Return the hashes of cases, by name, for this chat's tools and settings."""
-    return await asyncio.to_thread(case_hashes, cases, chat.tools.get_registry().list(), table_of(chat.config))
-
-
 def problems_as_data(problems: Iterable[Problem], serving: Serving) -> list[dict[str, Any]]:
     """Convert problems to JSON data, without secrets."""
     return [
@@ -165,7 +154,7 @@ def problems_as_data(problems: Iterable[Problem], serving: Serving) -> list[dict
 
 async def records_of(call: Call, chat: FlexChat, ids: Sequence[str]) -> Mapping[str, Any]:
     """Return the validation records of models, by id."""
-    tracker = await Records.of(call).tracker(chat)
+    tracker = (await results_of(call, chat)).tracker()
     records = {record.model_id: record for record in await asyncio.to_thread(tracker.get_all_validations)}
     return {id: (records.get(id) or ValidationRecord(model_id=id)).status() for id in ids}
 

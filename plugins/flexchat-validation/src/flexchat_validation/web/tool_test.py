@@ -11,27 +11,12 @@ from typing import Any
 import attrs
 from flexchat import ChatRequestError, FlexChat, FlexChatError, Turn
 from flexchat.host import ResponseRule, RuleTools, document_of
-from flexchat_web.shapes import (
-    COUNT,
-    NULLABLE_SWITCH,
-    NULLABLE_TABLE,
-    NULLABLE_TEXT,
-    NUMBER,
-    SWITCH,
-    TABLE,
-    TEXT,
-    TEXTS,
-    TOOL_CALL,
-    TURN_PROBLEMS,
-    WORDS,
-    body_schema,
-    listed,
-    record,
-)
+from flexchat_web import shapes
+from flexchat_web.shapes import body_schema, listed, record
 from flexchat_web.typing import Call, Event, Operations, Reply
 
 from ..attempting import is_the_models, may_run, tools_to_run
-from .records import STATUS, Records
+from .records import STATUS, results_of
 
 MISSING = "Missing query or model"
 PROMPT = "You are a helpful assistant with access to tools. Use them when appropriate."
@@ -71,31 +56,31 @@ _SERVICE = {
 
 _BODY = {
     **body_schema(
-        {"query": WORDS, "model": WORDS},
-        llm={**TEXT, "description": "The service; by default it precedes the model: LLM/MODEL."},
+        {"query": shapes.WORDS, "model": shapes.WORDS},
+        llm={**shapes.TEXT, "description": "The service; by default it precedes the model: LLM/MODEL."},
         provider_config=_SERVICE,
-        registry={**listed(TABLE), "description": "Tools instead of the configuration's."},
-        record={**SWITCH, "description": "false: no tool call is expected, so nothing is judged or recorded."},
+        registry={**listed(dict), "description": "Tools instead of the configuration's."},
+        record={**shapes.SWITCH, "description": "false: no tool call is expected, so nothing is judged or recorded."},
         run_tools={
-            **SWITCH,
+            **shapes.SWITCH,
             "default": False,
             "description": "Run tools that change something; otherwise they only answer with success.",
         },
-        stream=SWITCH,
+        stream=bool,
     ),
     "not": {"required": ["llm", "provider_config"]},
     "dependentRequired": {"registry": ["provider_config"]},
     "examples": [{"query": "What is 2 + 2?", "model": "robot/r1", "record": False}],
 }
 _OUTCOME = {
-    **dict.fromkeys(("content", "model", "service"), TEXT),
-    "not_run": {**TEXTS, "description": "Called tools that only answered with success."},
-    "max_iterations_reached": SWITCH,
-    "iterations": COUNT,
-    "succeeded": NULLABLE_SWITCH,
-    "elapsed_ms": NUMBER,
-    "usage": NULLABLE_TABLE,
-    "finish_reason": NULLABLE_TEXT,
+    **dict.fromkeys(("content", "model", "service"), str),
+    "not_run": {**shapes.TEXTS, "description": "Called tools that only answered with success."},
+    "max_iterations_reached": bool,
+    "iterations": int,
+    "succeeded": bool | None,
+    "elapsed_ms": float,
+    "usage": dict | None,
+    "finish_reason": str | None,
     "validation": STATUS,
 }
 
@@ -107,8 +92,8 @@ operation = Operations("tools")
     "/api/tools/test",
     body=_BODY,
     refusal=_missing,
-    answers={200: record({**_OUTCOME, "tool_calls": listed(TOOL_CALL)})},
-    problems=TURN_PROBLEMS,
+    answer=record({**_OUTCOME, "tool_calls": listed(shapes.TOOL_CALL)}),
+    problems=shapes.TURN_PROBLEMS,
     streams=True,
 )
 async def test_model(call: Call) -> Reply:
@@ -247,7 +232,7 @@ async def _record_failure(call: Call, test: ToolTest, error: FlexChatError) -> N
 async def _recorded(call: Call, test: ToolTest, details: Any, error: Any = None) -> dict[str, Any]:
     """Record a test, which succeeded without an error; return the model's record."""
     async with call.serving.chat() as chat:
-        tracker = await Records.of(call).tracker(chat)
+        tracker = (await results_of(call, chat)).tracker()
     if not test.record:
         return (await asyncio.to_thread(tracker.get_status, test.model_id)).status()
     record, about = (tracker.record_success, details) if error is None else (tracker.record_failure, error)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from flexchat import FlexChat, FlexChatError
-from flexchat_web.shapes import COUNT, SWITCH, TABLE, TEXT, TEXTS, WORDS, body_schema, listed, record, schema_of
+from flexchat_web.shapes import SWITCH, WORDS, body_schema, listed, record, schema_of
 from flexchat_web.typing import Call, Operations, Reply, Unread
 
 from ..attempting import split_model
@@ -20,7 +20,7 @@ from ..cases import table_of
 from ..store import Rows, ValidationStore, rows_of
 from ..summary import Cell, matrix, stale_attempt, summarise
 from ..tracker import ModelValidationTracker
-from .records import STATUS, Records, Results, problems_as_data, readable
+from .records import STATUS, Results, encode, problems_as_data, readable, results_of, store_of
 from .runs import ATTEMPT
 
 if TYPE_CHECKING:
@@ -38,39 +38,36 @@ _PART = {
     "start": {"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0},
     "limit": {"type": "integer", "minimum": 1, "maximum": MAX_MODELS, "default": MAX_MODELS},
 }
-_FOLLOWING = {"total": COUNT, "next": {"type": ["integer", "null"]}}
-_PROBLEMS = listed(record({"path": TEXT, "text": TEXT, "line": {"type": ["integer", "null"]}}))
+_FOLLOWING = {"total": int, "next": int | None}
+_PROBLEMS = listed(record({"path": str, "text": str, "line": int | None}))
 
 
 _CHOICE = {"type": "string", "default": "", "maxLength": 300}
 _CASE = record(
     {
-        **dict.fromkeys(("name", "message", "expects", "judge"), TEXT),
-        **dict.fromkeys(("tags", "aspects"), TEXTS),
-        "turns": COUNT,
+        **dict.fromkeys(("name", "message", "expects", "judge"), str),
+        **dict.fromkeys(("tags", "aspects"), list[str]),
+        "turns": int,
     }
 )
 _DEFAULTS = record(
     {
-        **dict.fromkeys(("models", "changing_tools"), TEXTS),
+        **dict.fromkeys(("models", "changing_tools"), list[str]),
         "runs": {"type": ["integer", "null"], "description": "null: not configured."},
-        "run_tools": SWITCH,
+        "run_tools": bool,
     }
 )
 _ASPECT = record(
-    {**dict.fromkeys(("model_id", "aspect", "verdict"), TEXT), **dict.fromkeys(("successes", "tests"), COUNT)}
+    {**dict.fromkeys(("model_id", "aspect", "verdict"), str), **dict.fromkeys(("successes", "tests"), int)}
 )
 
 operation = Operations("validation", problems=(503,))
 
 
-@operation(
-    "GET", "/api/tools/validation", query=_PART, answers={200: record({"validations": listed(STATUS), **_FOLLOWING})}
-)
-async def list_validations(call: Call) -> Reply:
+@operation("GET", "/api/tools/validation", query=_PART, answer=record({"validations": listed(STATUS), **_FOLLOWING}))
+async def list_validations(call: Call, chat: FlexChat) -> Reply:
     """Return the records of models that were tested, with their last tests; next is where to go on."""
-    async with call.serving.chat() as chat:
-        return await Records.of(call).encode(chat, _part_of_validations, call.query["start"], call.query["limit"])
+    return await encode(call, chat, _part_of_validations, call.query["start"], call.query["limit"])
 
 
 def _part_of_validations(results: Results, start: int, limit: int) -> Any:
@@ -83,21 +80,20 @@ def _part_of_validations(results: Results, start: int, limit: int) -> Any:
 @operation(
     "POST",
     "/api/tools/validate",
-    body=body_schema({"model": WORDS, "success": SWITCH}, details={}, error={}),
-    answers={200: STATUS},
+    body=body_schema({"model": WORDS, "success": bool}, details={}, error={}),
+    answer=STATUS,
     problems=(404, 503),
 )
-async def record_validation(call: Call) -> Reply:
+async def record_validation(call: Call, chat: FlexChat) -> Reply:
     """Record a test of a model."""
     body = call.body
-    async with call.serving.chat() as chat:
-        model_id = "/".join(call.web.chosen_model(chat, body["model"]))
-        tracker = await Records.of(call).tracker(chat)
-        if body["success"]:
-            result = await asyncio.to_thread(tracker.record_success, model_id, body.get("details"))
-        else:
-            error = body.get("error", body.get("details"))
-            result = await asyncio.to_thread(tracker.record_failure, model_id, error)
+    model_id = "/".join(call.web.chosen_model(chat, body["model"]))
+    tracker = (await results_of(call, chat)).tracker()
+    if body["success"]:
+        result = await asyncio.to_thread(tracker.record_success, model_id, body.get("details"))
+    else:
+        error = body.get("error", body.get("details"))
+        result = await asyncio.to_thread(tracker.record_failure, model_id, error)
     return call.web.Json(result.status())
 
 
@@ -105,20 +101,18 @@ async def record_validation(call: Call) -> Reply:
     "GET",
     "/api/validation/cases",
     query=_TAG,
-    answers={200: record({"cases": listed(_CASE), "defaults": _DEFAULTS, "problems": _PROBLEMS})},
+    answer=record({"cases": listed(_CASE), "defaults": _DEFAULTS, "problems": _PROBLEMS}),
     problems=(),
 )
-async def list_cases(call: Call) -> Reply:
+async def list_cases(call: Call, chat: FlexChat) -> Reply:
     """List the validation cases, and the problems of their files."""
     from ..reading import case_info
 
-    async with call.serving.chat() as chat:
-        cases, problems = await readable(call.serving, chat)
-        defaults = _defaults(call, chat)
+    cases, problems = await readable(call.serving, chat)
     return call.web.Json(
         {
             "cases": [case_info(case) for case in _tagged(call, cases)],
-            "defaults": defaults,
+            "defaults": _defaults(call, chat),
             "problems": problems_as_data(problems, call.serving),
         }
     )
@@ -143,27 +137,25 @@ def _defaults(call: Call, chat: FlexChat) -> dict[str, Any]:
     "GET",
     "/api/validation/matrix",
     query={**_TAG, **_PART},
-    answers={
-        200: record(
-            {
-                "models": listed(STATUS),
-                "cases": TEXTS,
-                "cells": listed(schema_of(Cell)),
-                "aspects": listed(_ASPECT),
-                "problems": _PROBLEMS,
-                **_FOLLOWING,
-            }
-        )
-    },
+    answer=record(
+        {
+            "models": listed(STATUS),
+            "cases": list[str],
+            "cells": listed(schema_of(Cell)),
+            "aspects": listed(_ASPECT),
+            "problems": _PROBLEMS,
+            **_FOLLOWING,
+        }
+    ),
 )
-async def validation_matrix(call: Call) -> Reply:
+async def validation_matrix(call: Call, chat: FlexChat) -> Reply:
     """Return the results of each model, for each case and each ability."""
-    async with call.serving.chat() as chat:
-        cases, problems = await readable(call.serving, chat)
-        names = [case.name for case in _tagged(call, cases)]
-        configured = [*call.web.named_models(call.serving, chat)]
-        shown_problems = problems_as_data(problems, call.serving)
-        return await Records.of(call).encode(chat, _part_of_matrix, names, configured, shown_problems, call.query)
+    cases, problems = await readable(call.serving, chat)
+    names = [case.name for case in _tagged(call, cases)]
+    configured = [*call.web.named_models(call.serving, chat)]
+    return await encode(
+        call, chat, _part_of_matrix, names, configured, problems_as_data(problems, call.serving), call.query
+    )
 
 
 def _part_of_matrix(
@@ -188,12 +180,11 @@ def _part_of_matrix(
         "case": _CHOICE,
         "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
     },
-    answers={200: record({"attempts": listed({**ATTEMPT, "properties": {**ATTEMPT["properties"], "stale": SWITCH}})})},
+    answer=record({"attempts": listed({**ATTEMPT, "properties": {**ATTEMPT["properties"], "stale": SWITCH}})}),
 )
-async def list_attempts(call: Call) -> Reply:
+async def list_attempts(call: Call, chat: FlexChat) -> Reply:
     """List attempts, the last one first: all, those of a model, of a case, or of both."""
-    async with call.serving.chat() as chat:
-        return await Records.of(call).encode(chat, _newest, call.tenant, call.query)
+    return await encode(call, chat, _newest, call.tenant, call.query)
 
 
 def _newest(results: Results, tenant: str, query: Mapping[str, Any]) -> Any:
@@ -217,13 +208,11 @@ def _newest(results: Results, tenant: str, query: Mapping[str, Any]) -> Any:
 @operation(
     "GET",
     "/api/validation/export",
-    answers={200: record({"format": TEXT, "saved_at": TEXT, "records": listed(TABLE), "runs": listed(TABLE)})},
+    answer=record({"format": str, "saved_at": str, "records": listed(dict), "runs": listed(dict)}),
 )
-async def export_validation(call: Call) -> Reply:
+async def export_validation(call: Call, chat: FlexChat) -> Reply:
     """Return all results, so that they can be imported elsewhere."""
-    tenant = call.tenant if call.serving.settings.tokens else None
-    async with call.serving.chat() as chat:
-        answer = await Records.of(call).encode(chat, _exported, tenant)
+    answer = await encode(call, chat, _exported, call.tenant if call.serving.settings.tokens else None)
     return attrs.evolve(answer, headers={"content-disposition": 'attachment; filename="flexchat-validation.json"'})
 
 
@@ -247,22 +236,21 @@ def _exported(results: Results, tenant: str | None) -> Any:
         "examples": [{"records": {"robot/r1": {"totalTests": 1, "successCount": 1}}}],
     },
     max_body_bytes=8 * 1024 * 1024,
-    answers={200: record({"imported": COUNT})},
+    answer=record({"imported": int}),
     problems=(422, 503),
     edits=True,
 )
-async def import_validation(call: Call) -> Reply:
+async def import_validation(call: Call, chat: FlexChat) -> Reply:
     """Add results that were exported, here or by the Node original; existing ones are skipped."""
-    async with call.serving.chat() as chat:
-        store = Records.of(call).store(chat)
-        try:
-            if call.body.is_quick:
-                rows = await asyncio.to_thread(_rows_in, store, call.body)
-            else:
-                rows = await call.web.Apart.of(call.serving).run(_rows_elsewhere, store.path, call.body)
-        except ValueError as error:
-            raise call.web.ApiError(422, f"nothing was imported: {error}", kind="import") from None
-        return call.web.Json({"imported": await store.add_rows(rows)})
+    store = store_of(call, chat)
+    try:
+        if call.body.is_quick:
+            rows = await asyncio.to_thread(_rows_in, store, call.body)
+        else:
+            rows = await call.web.Apart.of(call.serving).run(_rows_elsewhere, store.path, call.body)
+    except ValueError as error:
+        raise call.web.ApiError(422, f"nothing was imported: {error}", kind="import") from None
+    return call.web.Json({"imported": await store.add_rows(rows)})
 
 
 def _rows_in(store: ValidationStore, body: Unread) -> Rows:

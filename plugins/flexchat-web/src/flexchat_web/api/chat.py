@@ -7,34 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from flexchat import CollectionChoice, Turn, read_history
 
+from .. import shapes
 from ..operations import Call, Operations, Reply, Stream, Written
-from ..pace import LongAnswers, encoded_in_pieces, paced, turn_reply
-from ..shapes import (
-    COLLECTIONS,
-    CONVERSATION_ID,
-    COUNT,
-    EFFORT,
-    MESSAGES,
-    MODEL_OPTIONS,
-    NULLABLE_TEXT,
-    SWITCH,
-    TABLE,
-    TEXT,
-    TEXTS,
-    TURN,
-    TURN_PROBLEMS,
-    VARIABLES,
-    WORDS,
-    body_schema,
-    listed,
-    record,
-)
+from ..sending import LongAnswers, encoded_in_pieces, paced, turn_reply
+from ..shapes import body_schema, listed, record
 from .events import turn_data
 from .questions import Questions
 from .turns import INTERRUPTED, Turns, begun, replayed
 
 if TYPE_CHECKING:
-    from flexchat import Explanation
+    from flexchat import Explanation, FlexChat
     from flexchat.host import ResponseRule
 
 REPLAYED = {"Idempotent-Replayed": "true"}
@@ -43,17 +25,17 @@ REPLAYED = {"Idempotent-Replayed": "true"}
 NO_PROMPT = "Invalid request: prompt is required and must be a string"
 
 _REQUEST = {
-    "previousMessages": MESSAGES,
-    "selectedCollections": {**COLLECTIONS, "type": ["array", "null"]},
-    "topic": NULLABLE_TEXT,
-    "variables": VARIABLES,
+    "previousMessages": shapes.MESSAGES,
+    "selectedCollections": {**shapes.COLLECTIONS, "type": ["array", "null"]},
+    "topic": str | None,
+    "variables": shapes.VARIABLES,
 }
 _OPTIONS = {
-    **body_schema({}, **MODEL_OPTIONS, reasoning=EFFORT),
+    **body_schema({}, **shapes.MODEL_OPTIONS, reasoning=shapes.EFFORT),
     "type": ["object", "null"],
     "description": "How the model answers this message, instead of the rule's settings.",
 }
-_PROMPT = {"prompt": WORDS}
+_PROMPT = {"prompt": shapes.WORDS}
 _EXAMPLES = [{"prompt": "What is 2 + 2?"}]
 
 
@@ -62,7 +44,7 @@ def _no_prompt(body: Any) -> str | None:
     return None if isinstance(prompt, str) and prompt.strip() else NO_PROMPT
 
 
-operation = Operations("chat")
+operation = Operations("chat", problems=shapes.TURN_PROBLEMS)
 
 
 @operation(
@@ -74,9 +56,9 @@ operation = Operations("chat")
             _PROMPT,
             **_REQUEST,
             options=_OPTIONS,
-            conversation=CONVERSATION_ID,
-            stream=SWITCH,
-            questions={**SWITCH, "description": "Whether the client shows questions of tools, and replies."},
+            conversation=shapes.CONVERSATION_ID,
+            stream=bool,
+            questions={**shapes.SWITCH, "description": "Whether the client shows questions of tools, and replies."},
             retryCount={"description": "Not read."},
             selectedModels={"description": "Not read."},
         ),
@@ -84,19 +66,16 @@ operation = Operations("chat")
     },
     refusal=_no_prompt,
     max_body_bytes=4 * 1024 * 1024,
-    answers={
-        200: record({"response": TEXT, "status": TEXT, "topic": TEXT, "service": TEXT, "model": TEXT, "turn": TURN})
-    },
-    problems=TURN_PROBLEMS,
+    answer=record({**dict.fromkeys(("response", "status", "topic", "service", "model"), str), "turn": shapes.TURN}),
     takes_key=True,
     streams=True,
 )
 async def _chat(call: Call) -> Reply:
     """Answer a message; with stream, or if the client accepts text/event-stream, as events."""
-    body, turns = call.body, Turns.of(call.serving)
+    body, turns = call.body, call.serving.shared(Turns)
     request = {**_request_fields(body), **_options(body), "conversation": body.get("conversation")}
     if body.get("questions"):  # a client that does not show questions must not be waited for
-        request["on_question"] = Questions.of(call.serving).asking(call.tenant)
+        request["on_question"] = call.serving.shared(Questions).asking(call.tenant)
     is_stream, stopped = body.get("stream", call.wants_stream), INTERRUPTED if request["conversation"] else None
     if call.key is None:
         if is_stream:
@@ -127,26 +106,22 @@ async def _answered(call: Call, turn: Turn, headers: Mapping[str, str]) -> Reply
     body={**body_schema(_PROMPT, **_REQUEST), "examples": _EXAMPLES},
     refusal=_no_prompt,
     max_body_bytes=4 * 1024 * 1024,
-    answers={
-        200: record(
-            {
-                "rule": {**COUNT, "type": ["integer", "null"]},
-                "tools": TEXTS,
-                "profile": TABLE,
-                "verdicts": listed(record({"rule": COUNT, "fits": SWITCH, "failed": TEXTS})),
-                "phases": listed(TABLE),
-                "rules": listed(record({"llm": TEXT, "model": NULLABLE_TEXT, "match": TABLE}, name=TEXT)),
-            }
-        )
-    },
-    problems=TURN_PROBLEMS,
+    answer=record(
+        {
+            "rule": shapes.NULLABLE_COUNT,
+            "tools": list[str],
+            "profile": dict,
+            "verdicts": listed(record({"rule": int, "fits": bool, "failed": list[str]})),
+            "phases": listed(dict),
+            "rules": listed(record({"llm": str, "model": str | None, "match": dict}, name=str)),
+        }
+    ),
 )
-async def explain(call: Call) -> Reply:
+async def explain(call: Call, chat: FlexChat) -> Reply:
     """Show which rule would answer a message, and why."""
-    async with call.serving.chat() as chat:
-        explanation = await chat.explain(**_request_fields(call.body))
-        async with LongAnswers.of(call.serving):  # of thousands of rules
-            return Written(await encoded_in_pieces(await _explained(explanation, chat.config.responses)))
+    explanation = await chat.explain(**_request_fields(call.body))
+    async with call.serving.shared(LongAnswers):  # of thousands of rules
+        return Written(await encoded_in_pieces(await _explained(explanation, chat.config.responses)))
 
 
 _PROFILE = ("topic", "rag_results", "intent", "service", "collection", "reasoning")

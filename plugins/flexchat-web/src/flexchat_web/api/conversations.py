@@ -18,12 +18,7 @@ from ..problems import ApiError
 from ..shapes import (
     CONVERSATION_ID,
     COST,
-    COUNT,
-    NULLABLE_TABLE,
     PAGE,
-    SWITCH,
-    TABLE,
-    TEXT,
     TOOL_CALL,
     TURN_FIELDS,
     TURN_STATUS,
@@ -39,10 +34,10 @@ NOT_KEPT = "conversations are not kept; add a [conversations] table to the confi
 _NO_FILE_NAME = re.compile(r"[\x00-\x1f\x7f<>:\"/\\|?*\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 
 _INFO = {
-    **dict.fromkeys(("id", "title", "topic", "created_at", "updated_at"), TEXT),
-    "turns": COUNT,
+    **dict.fromkeys(("id", "title", "topic", "created_at", "updated_at"), str),
+    "turns": int,
     "status": TURN_STATUS,
-    "cost": {**COST, **NULLABLE_TABLE},
+    "cost": {**COST, "type": ["object", "null"]},
 }
 
 
@@ -59,16 +54,16 @@ async def _own(call: Call) -> AsyncIterator[Any]:
 
 
 _RULE = {
-    **record({"rule": TEXT, "turns": COUNT, "cost": COST}),
+    **record({"rule": str, "turns": int, "cost": COST}),
     "description": "The cost of the turns that a rule answered; by its name, else its number.",
 }
 _TURNS = listed(
     record(
         {
             **TURN_FIELDS,
-            **dict.fromkeys(("at", "error"), TEXT),
-            "messages": listed(TABLE),
-            "max_iterations_reached": SWITCH,
+            **dict.fromkeys(("at", "error"), str),
+            "messages": listed(dict),
+            "max_iterations_reached": bool,
             "tool_calls": listed(TOOL_CALL),
         },
         parsed={},
@@ -76,15 +71,14 @@ _TURNS = listed(
 )
 
 
-operation = Operations("conversations")
+operation = Operations("conversations", problems=(404, 503))
 
 
 @operation(
     "GET",
     "/api/conversations",
     query={"search": {"type": "string", "default": "", "maxLength": 500}, **PAGE},
-    answers={200: record({"conversations": listed(record(_INFO))})},
-    problems=(404, 503),
+    answer=record({"conversations": listed(record(_INFO))}),
 )
 async def list_conversations(call: Call) -> Reply:
     """List conversations, most recently used first."""
@@ -95,12 +89,7 @@ async def list_conversations(call: Call) -> Reply:
     return Json({"conversations": [_info(info) for info in infos]})
 
 
-@operation(
-    "GET",
-    "/api/conversations/{id}",
-    answers={200: record({**_INFO, "rules": listed(_RULE), "turns": _TURNS})},
-    problems=(404, 503),
-)
+@operation("GET", "/api/conversations/{id}", answer=record({**_INFO, "rules": listed(_RULE), "turns": _TURNS}))
 async def show_conversation(call: Call) -> Reply:
     """Return a conversation with its messages."""
     async with _own(call) as conversations:
@@ -114,8 +103,7 @@ async def show_conversation(call: Call) -> Reply:
     "PATCH",
     "/api/conversations/{id}",
     body=body_schema({"title": {**WORDS, "maxLength": 200}}),
-    answers={200: record(_INFO)},
-    problems=(404, 503),
+    answer=record(_INFO),
 )
 async def rename_conversation(call: Call) -> Reply:
     """Rename a conversation."""
@@ -124,7 +112,7 @@ async def rename_conversation(call: Call) -> Reply:
         return Json(_info(await conversations.get(call.path["id"])))
 
 
-@operation("DELETE", "/api/conversations/{id}", answers={204: None}, problems=(404, 503))
+@operation("DELETE", "/api/conversations/{id}", answers={204: None})
 async def delete_conversation(call: Call) -> Reply:
     """Delete a conversation with all its turns."""
     async with _own(call) as conversations:
@@ -136,9 +124,7 @@ async def delete_conversation(call: Call) -> Reply:
     "GET",
     "/api/conversations/{id}/export",
     query={"format": {"type": "string", "enum": ["markdown", "json"], "default": "markdown"}},
-    answers={200: None},
     media=("text/markdown", "application/json"),
-    problems=(404, 503),
 )
 async def export_conversation(call: Call) -> Reply:
     """Export a conversation as a file."""

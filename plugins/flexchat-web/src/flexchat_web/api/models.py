@@ -14,7 +14,7 @@ from flexchat.host import UnknownNameError, did_you_mean
 
 from ..operations import Call, Json, Lists, ModelFact, Operation, Operations, Reply
 from ..serving import Serving
-from ..shapes import NULLABLE_TEXT, SWITCH, TEXT, TEXTS, Schema, listed, record
+from ..shapes import Schema, listed, record
 
 LIST_S = 5.0
 """Seconds an LLM has to list its models."""
@@ -30,15 +30,10 @@ class ModelLists:
         facts: Facts that plugins add to each model.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, serving: Serving) -> None:
         self.facts: tuple[ModelFact, ...] = ()
         self._lists: WeakKeyDictionary[FlexChat, tuple[float, Lists]] = WeakKeyDictionary()
         self._listing = asyncio.Lock()
-
-    @classmethod
-    def of(cls, serving: Serving) -> ModelLists:
-        """Return a server's instance."""
-        return serving.shared(cls, cls)
 
     async def list(self, chat: FlexChat, *, refresh: bool) -> Lists:
         """Return the models of each LLM, or why it does not list them; a minute old at most."""
@@ -51,7 +46,7 @@ class ModelLists:
 
 async def listed_models(serving: Serving, chat: FlexChat, *, refresh: bool = False) -> Lists:
     """Return the models of each LLM, or why it does not list them; a minute old at most."""
-    return await ModelLists.of(serving).list(chat, refresh=refresh)
+    return await serving.shared(ModelLists).list(chat, refresh=refresh)
 
 
 def chosen_model(chat: FlexChat, model_id: str) -> tuple[str, str]:
@@ -92,7 +87,7 @@ def named_models(serving: Serving, chat: FlexChat) -> dict[str, tuple[str, str]]
         add(rule.llm, rule.model)
     for service in chat.config.llms:
         add(service, None)
-    for fact in ModelLists.of(serving).facts:
+    for fact in serving.shared(ModelLists).facts:
         for model_id in fact.named(chat):
             add(*model_id.partition("/")[::2])
     return models
@@ -100,14 +95,14 @@ def named_models(serving: Serving, chat: FlexChat) -> dict[str, tuple[str, str]]
 
 def _list_schema(facts: Sequence[ModelFact]) -> Schema:
     fields = {
-        **dict.fromkeys(("id", "name", "llm", "model"), TEXT),
-        "capabilities": TEXTS,
-        "context_length": {"type": ["integer", "null"]},
-        "digest": NULLABLE_TEXT,
-        "default": SWITCH,
+        **dict.fromkeys(("id", "name", "llm", "model"), str),
+        "capabilities": list[str],
+        "context_length": int | None,
+        "digest": str | None,
+        "default": bool,
     }
     models = listed(record({**fields, **{fact.name: fact.schema for fact in facts}}))
-    return record({"models": models, "errors": listed(record({"llm": TEXT, "error": TEXT}))})
+    return record({"models": models, "errors": listed(record({"llm": str, "error": str}))})
 
 
 operation = Operations("tools")
@@ -117,34 +112,33 @@ operation = Operations("tools")
     "GET",
     "/api/models/list",
     query={"refresh": {"type": "boolean", "default": False}},
-    answers={200: _list_schema(())},
+    answer=_list_schema(()),
     problems=(503,),
 )
-async def list_models(call: Call) -> Reply:
+async def list_models(call: Call, chat: FlexChat) -> Reply:
     """List the models of all LLMs and those named in the configuration; cached for up to a minute."""
-    async with call.serving.chat() as chat:
-        lists = await listed_models(call.serving, chat, refresh=call.query["refresh"])
-        by_config = named_models(call.serving, chat)
-        offered: dict[str, tuple[str, ModelInfo]] = {
-            f"{llm}/{model.id}": (llm, model)
-            for llm, models in lists.items()
-            if not isinstance(models, ProviderError)
-            for model in models
-        }
-        # One that a rule names may be tried even if its LLM lists none.
-        for model_id, (llm, model) in by_config.items():
-            offered.setdefault(model_id, (llm, ModelInfo(id=model)))
-        facts = {fact.name: await fact.told(call, chat, [*offered]) for fact in ModelLists.of(call.serving).facts}
-        entries = [
-            _entry(model_id, llm, model, default=model_id in by_config)
-            | {name: values[model_id] for name, values in facts.items()}
-            for model_id, (llm, model) in offered.items()
-        ]
-        errors = [
-            {"llm": llm, "error": call.serving.mask(str(error))}
-            for llm, error in lists.items()
-            if isinstance(error, ProviderError)
-        ]
+    lists = await listed_models(call.serving, chat, refresh=call.query["refresh"])
+    by_config = named_models(call.serving, chat)
+    offered: dict[str, tuple[str, ModelInfo]] = {
+        f"{llm}/{model.id}": (llm, model)
+        for llm, models in lists.items()
+        if not isinstance(models, ProviderError)
+        for model in models
+    }
+    # One that a rule names may be tried even if its LLM lists none.
+    for model_id, (llm, model) in by_config.items():
+        offered.setdefault(model_id, (llm, ModelInfo(id=model)))
+    facts = {fact.name: await fact.told(call, chat, [*offered]) for fact in call.serving.shared(ModelLists).facts}
+    entries = [
+        _entry(model_id, llm, model, default=model_id in by_config)
+        | {name: values[model_id] for name, values in facts.items()}
+        for model_id, (llm, model) in offered.items()
+    ]
+    errors = [
+        {"llm": llm, "error": call.serving.mask(str(error))}
+        for llm, error in lists.items()
+        if isinstance(error, ProviderError)
+    ]
     return Json({"models": entries, "errors": errors})
 
 

@@ -5,40 +5,29 @@ Source: platform.openai.com/docs/api-reference/chat and …/models.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+import secrets
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from datetime import datetime
 from typing import Any
 
-import attrs
 from flexchat import FlexChat, StreamEvent, TurnCancelled, TurnFailed
 from flexchat.host import ResponseRule, RuleTools, did_you_mean
 from flexchat_sdk import Reasoning
 
+from .. import shapes
 from ..operations import Call, Event, Json, Operations, Reply, Stream
-from ..pace import turn_reply
 from ..problems import ApiError
+from ..sending import turn_reply
 from ..serving import Serving
-from ..shapes import (
-    COUNT,
-    EFFORT,
-    MODEL_OPTIONS,
-    NULLABLE_SWITCH,
-    NULLABLE_TABLE,
-    NULLABLE_TEXT,
-    TABLE,
-    TEXT,
-    TOKENS,
-    VARIABLES,
-    listed,
-    record,
-)
+from ..shapes import NULLABLE_SWITCH, listed, record
 from .chat import REPLAYED
 from .models import named_models
-from .openai_chunks import chunks, completion
-from .openai_messages import read_messages, unread_part
-from .openai_repeats import Repeats
+from .openai_format import chunks, completion, read_messages, unread_part
 from .served import ServedTurn
 from .turns import Turns
 
@@ -47,6 +36,12 @@ PHASES = "flexchat"
 
 ABANDONED_S = 15.0
 """How long a turn goes on whose client has left: for a client that has given up waiting, and asks again."""
+
+RECENT_S = 600.0
+"""How long a request can be told from its repetition."""
+
+MAX_RECENT = 10_000
+"""How many requests are remembered."""
 
 _OPTIONS = ("max_tokens", "temperature", "top_p", "stop", "seed", "reasoning_effort", "tool_choice")
 _UNREAD = (
@@ -61,34 +56,19 @@ _UNREAD = (
 """Fields that would change an answer but are ignored here, with a warning."""
 
 
-@attrs.frozen(kw_only=True)
-class CompletionRequest:
-    """A request, read.
-
-    Attributes:
-        chat: Who answers it.
-        request: Arguments of respond.
-        warnings: What is not done as requested, one sentence each.
-    """
-
-    chat: FlexChat
-    request: Mapping[str, Any]
-    warnings: tuple[str, ...]
-
-
-_NAME = {**TEXT, "minLength": 1}
+_NAME = {**shapes.TEXT, "minLength": 1}
 _NO_TOOLS = {"type": ["array", "null"], "maxItems": 0}
 _PART = {
     "type": "object",
-    "properties": {"type": {"enum": ["text", "refusal"]}, "text": TEXT, "refusal": TEXT},
+    "properties": {"type": {"enum": ["text", "refusal"]}, "text": shapes.TEXT, "refusal": shapes.TEXT},
     "anyOf": [{"properties": {"type": {"const": kind}}, "required": ["type", kind]} for kind in ("text", "refusal")],
 }
-_CALL = record({"function": record({"name": _NAME}, arguments=NULLABLE_TEXT)}, id=NULLABLE_TEXT)
+_CALL = record({"function": record({"name": _NAME}, arguments=str | None)}, id=str | None)
 _MESSAGE = record(
     {"role": {"enum": ["system", "developer", "user", "assistant", "tool"]}},
-    content={"anyOf": [TEXT, {"type": "null"}, listed(_PART)]},
+    content={"anyOf": [shapes.TEXT, {"type": "null"}, listed(_PART)]},
     tool_calls={"type": ["array", "null"], "items": _CALL},
-    **dict.fromkeys(("name", "tool_call_id", "refusal"), NULLABLE_TEXT),
+    **dict.fromkeys(("name", "tool_call_id", "refusal"), str | None),
 )
 _FORM = {
     **record(
@@ -96,7 +76,7 @@ _FORM = {
         json_schema=record(
             {"schema": record({"type": {"const": "object"}})},
             name={"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
-            strict=NULLABLE_SWITCH,
+            strict=bool | None,
         ),
     ),
     "type": ["object", "null"],
@@ -106,30 +86,30 @@ _FORM = {
 _COMPLETIONS = {
     **record(
         {"model": _NAME, "messages": {**listed(_MESSAGE), "minItems": 1, "maxItems": 2_000}},
-        stream=NULLABLE_SWITCH,
-        stream_options={**NULLABLE_TABLE, "properties": {"include_usage": NULLABLE_SWITCH}},
-        max_completion_tokens=TOKENS,
-        reasoning_effort=EFFORT,
+        stream=bool | None,
+        stream_options={**shapes.NULLABLE_TABLE, "properties": {"include_usage": NULLABLE_SWITCH}},
+        max_completion_tokens=shapes.TOKENS,
+        reasoning_effort=shapes.EFFORT,
         response_format=_FORM,
         n={"enum": [None, 1]},
         tools=_NO_TOOLS,
         functions=_NO_TOOLS,
         logprobs={"enum": [None, False]},
-        variables=VARIABLES,
-        **MODEL_OPTIONS,
+        variables=shapes.VARIABLES,
+        **shapes.MODEL_OPTIONS,
     ),
     "examples": [{"model": PHASES, "messages": [{"role": "user", "content": "What is 2 + 2?"}]}],
 }
 _COMPLETION = record(
     {
-        **dict.fromkeys(("id", "object", "model"), TEXT),
-        "created": COUNT,
-        "choices": listed(TABLE),
-        "usage": NULLABLE_TABLE,
-        "flexchat": TABLE,
+        **dict.fromkeys(("id", "object", "model"), str),
+        "created": int,
+        "choices": listed(dict),
+        "usage": dict | None,
+        "flexchat": dict,
     }
 )
-_MODEL = record({"id": TEXT, "object": TEXT, "created": COUNT, "owned_by": TEXT})
+_MODEL = record({"id": str, "object": str, "created": int, "owned_by": str})
 
 
 def _refusal(body: Any) -> str | None:
@@ -146,13 +126,42 @@ def _refusal(body: Any) -> str | None:
 operation = Operations("openai")
 
 
+class Repeats:
+    """Gives each request to OpenAI's API a key: its own, or that of the request it repeats.
+
+    OpenAI's clients send a request again whose answer they did not get in time, without a key: only with a count.
+
+    Source: github.com/openai/openai-python, README, "Retries", and src/openai/_base_client.py.
+    """
+
+    def __init__(self, serving: Serving) -> None:
+        self._recent: dict[bytes, tuple[str, float]] = {}  # oldest first
+
+    def key_of(self, tenant: str, body: Any, retries: int) -> str:
+        """Return a request's key.
+
+        Args:
+            retries: How often the client has sent it before: if it has, the key of the last request of this tenant with
+                this body, if that is recent.
+        """
+        now = time.monotonic()
+        about = hashlib.sha256(json.dumps([tenant, body], sort_keys=True).encode()).digest()
+        key, at = self._recent.pop(about, ("", 0.0))
+        if not key or not retries or now - at > RECENT_S:
+            key = secrets.token_hex(16)
+        self._recent[about] = key, now
+        while len(self._recent) > MAX_RECENT or next(iter(self._recent.values()))[1] < now - RECENT_S:
+            del self._recent[next(iter(self._recent))]
+        return key
+
+
 @operation(
     "POST",
     "/v1/chat/completions",
     body=_COMPLETIONS,
     refusal=_refusal,
     max_body_bytes=4 * 1024 * 1024,
-    answers={200: _COMPLETION},
+    answer=_COMPLETION,
     problems=(404, 422, 429, 502, 503, 504),
     streams=True,
     takes_key=True,
@@ -160,17 +169,13 @@ operation = Operations("openai")
 )
 async def create_chat_completion(call: Call) -> Reply:
     """Create a chat completion, as OpenAI's API does. Tools run on the server."""
-    turns, warnings = Turns.of(call.serving), list[str]()
-
-    def ask(chat: FlexChat) -> tuple[FlexChat, Mapping[str, Any]]:
-        request = _read_request(call, chat)
-        warnings.extend(request.warnings)
-        return request.chat, request.request
-
+    turns, warnings = call.serving.shared(Turns), list[str]()
     key, patience_s = call.key, math.inf
     if key is None:
-        key, patience_s = Repeats.of(call.serving).key_of(call.tenant, call.body, call.retries), ABANDONED_S
-    turn, is_repeat = await turns.join(call.tenant, key, ask, is_silent=True, patience_s=patience_s)
+        key, patience_s = call.serving.shared(Repeats).key_of(call.tenant, call.body, call.retries), ABANDONED_S
+    turn, is_repeat = await turns.join(
+        call.tenant, key, lambda chat: _read_request(call, chat, warnings), is_silent=True, patience_s=patience_s
+    )
     headers = REPLAYED if is_repeat else {}
     if call.body.get("stream"):
         return Stream(_events(call, turns, turn, tuple(warnings)), headers)
@@ -205,7 +210,8 @@ def _cancelled() -> ApiError:
     return ApiError(409, text, kind="cancelled", headers={"x-should-retry": "false"})
 
 
-def _read_request(call: Call, chat: FlexChat) -> CompletionRequest:
+def _read_request(call: Call, chat: FlexChat, warnings: list[str]) -> tuple[FlexChat, Mapping[str, Any]]:
+    """Return the chat that answers a request and the arguments of respond; add what is not done as requested."""
     body = call.body
     message, history = read_messages(body["messages"])
     form = body.get("response_format")
@@ -215,7 +221,7 @@ def _read_request(call: Call, chat: FlexChat) -> CompletionRequest:
         "response_format": None if form is None or form["type"] == "text" else form,
         "variables": body.get("variables"),
     }
-    warnings = [f"{name} is ignored by this server" for name in _UNREAD if body.get(name)]
+    warnings += [f"{name} is ignored by this server" for name in _UNREAD if body.get(name)]
     if body["model"] == PHASES:
         ignored = [name for name in (*_OPTIONS, "max_completion_tokens") if body.get(name) not in (None, "auto")]
         warnings += [f"{name} is ignored: the rule that answers decides it; name a model to set it" for name in ignored]
@@ -223,7 +229,7 @@ def _read_request(call: Call, chat: FlexChat) -> CompletionRequest:
         if body.get("variables"):
             warnings.append("variables are ignored: when you name a model, no rule's prompt is used")
         chat = chat.with_rule(_rule(call.serving, chat, body))
-    return CompletionRequest(chat=chat, request=request, warnings=tuple(warnings))
+    return chat, request
 
 
 def _rule(serving: Serving, chat: FlexChat, body: Mapping[str, Any]) -> ResponseRule:
@@ -255,20 +261,17 @@ def _no_model(name: str, names: list[str]) -> ApiError:
     return ApiError(404, text, kind="model-not-found", param="model", code="model_not_found")
 
 
-@operation("GET", "/v1/models", answers={200: record({"object": TEXT, "data": listed(_MODEL)})}, openai_errors=True)
-async def list_openai_models(call: Call) -> Reply:
+@operation("GET", "/v1/models", answer=record({"object": str, "data": listed(_MODEL)}), openai_errors=True)
+async def list_openai_models(call: Call, chat: FlexChat) -> Reply:
     """List the available models: flexchat (the six phases) and those named in the configuration."""
-    async with call.serving.chat() as chat:
-        return Json(
-            {"object": "list", "data": [_model(call, name) for name in [PHASES, *named_models(call.serving, chat)]]}
-        )
+    names = [PHASES, *named_models(call.serving, chat)]
+    return Json({"object": "list", "data": [_model(call, name) for name in names]})
 
 
-@operation("GET", "/v1/models/{id:path}", answers={200: _MODEL}, problems=(404,), openai_errors=True)
-async def show_openai_model(call: Call) -> Reply:
+@operation("GET", "/v1/models/{id:path}", answer=_MODEL, problems=(404,), openai_errors=True)
+async def show_openai_model(call: Call, chat: FlexChat) -> Reply:
     """Return one model."""
-    async with call.serving.chat() as chat:
-        names = [PHASES, *named_models(call.serving, chat)]
+    names = [PHASES, *named_models(call.serving, chat)]
     if call.path["id"] not in names:
         raise _no_model(call.path["id"], names)
     return Json(_model(call, call.path["id"]))

@@ -12,7 +12,7 @@ from flexchat.host import reply_problem
 from ..operations import Call, Json, Operations, Reply
 from ..problems import ApiError
 from ..serving import Serving
-from ..shapes import TABLE, TEXT, body_schema, record
+from ..shapes import body_schema, record
 
 ACTION = {"enum": ["accept", "decline", "cancel"]}
 
@@ -27,13 +27,8 @@ class _Open:
 class Questions:
     """The questions that wait for a reply, of all turns that run here."""
 
-    def __init__(self) -> None:
+    def __init__(self, serving: Serving) -> None:
         self._open: dict[str, _Open] = {}
-
-    @classmethod
-    def of(cls, serving: Serving) -> Questions:
-        """Return a server's questions."""
-        return serving.shared(cls, cls)
 
     def asking(self, tenant: str) -> OnQuestion:
         """Return the handler that sends questions to a tenant's clients as events, and awaits the reply over HTTP."""
@@ -71,14 +66,14 @@ operation = Operations("turns")
     "POST",
     "/api/questions/{id}/reply",
     body={
-        **body_schema({"action": ACTION}, content={**TABLE, "type": ["object", "null"]}),
+        **body_schema({"action": ACTION}, content=dict | None),
         "examples": [{"action": "accept", "content": {"seat": "window"}}],
     },
-    answers={200: record({"id": TEXT, "action": TEXT})},
+    answer=record({"id": str, "action": str}),
     problems=(404, 422),
 )
 async def reply_to_question(call: Call) -> Reply:
     """Reply to a question that a tool asks in a turn; its event has the id."""
     reply = QuestionReply(action=call.body["action"], content=call.body.get("content") or {})
-    Questions.of(call.serving).reply(call.path["id"], call.tenant, reply)
+    call.serving.shared(Questions).reply(call.path["id"], call.tenant, reply)
     return Json({"id": call.path["id"], "action": reply.action})

@@ -1,4 +1,7 @@
-"""The page's settings, Markdown for it, and whether the process runs and its stores answer."""
+"""The server: whether it runs and its stores answer, the page's settings and Markdown, and signing in and out.
+
+A browser keeps the id of its session in a cookie that scripts cannot read.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import flexchat
-from flexchat import FlexChatError, RetrievalError
+from flexchat import FlexChat, FlexChatError, RetrievalError
 
 from ..apart import Apart
 from ..markdown import QUICK, all_rendered, price
-from ..operations import Call, Json, Operations, Reply
-from ..shapes import COUNT, NULLABLE_TABLE, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, body_schema, listed, record
+from ..operations import Call, Json, Operations, Reply, Text
+from ..problems import ApiError
+from ..sessions import Sessions, cookie, tenant_of
+from ..shapes import TEXT, body_schema, listed, record
 
 if TYPE_CHECKING:
-    from flexchat import FlexChat
-
     from ..serving import Serving
-
 
 log = logging.getLogger(__name__)
 
@@ -40,11 +42,6 @@ class Readiness:
         self._lock = asyncio.Lock()
         self._stores: Mapping[str, str] = {}
         self._asked_at = -FRESH_S
-
-    @classmethod
-    def of(cls, serving: Serving) -> Readiness:
-        """Return a server's instance."""
-        return serving.shared(cls, lambda: cls(serving))
 
     async def stores(self) -> Mapping[str, str]:
         """Check each store; map its name to its problem, empty if it answers."""
@@ -87,36 +84,28 @@ operation = Operations("server")
 @operation(
     "GET",
     "/health",
-    answers={
-        200: record({"status": TEXT}, version=TEXT, config_loaded=SWITCH, ai_providers=TEXTS, rag_providers=TEXTS)
-    },
+    answer=record({"status": str}, version=str, config_loaded=bool, ai_providers=list[str], rag_providers=list[str]),
     open=True,
 )
-async def health(call: Call) -> Reply:
+async def health(call: Call, chat: FlexChat) -> Reply:
     """Check that the process runs; those who may use it also see its parts."""
     if call.is_stranger:
         return Json({"status": "ok"})
-    async with call.serving.chat() as chat:
-        return Json(
-            {
-                "status": "ok",
-                "version": flexchat.__version__,
-                "config_loaded": not call.serving.config_problems,
-                "ai_providers": sorted({entry.provider for entry in chat.config.llms.values()}),
-                "rag_providers": sorted({entry.provider for entry in chat.config.stores.values()}),
-            }
-        )
+    return Json(
+        {
+            "status": "ok",
+            "version": flexchat.__version__,
+            "config_loaded": not call.serving.config_problems,
+            "ai_providers": sorted({entry.provider for entry in chat.config.llms.values()}),
+            "rag_providers": sorted({entry.provider for entry in chat.config.stores.values()}),
+        }
+    )
 
 
-@operation(
-    "GET",
-    "/ready",
-    answers={200: record({"status": TEXT}, stores=TABLE), 503: record({"status": TEXT}, stores=TABLE)},
-    open=True,
-)
+@operation("GET", "/ready", answers=dict.fromkeys((200, 503), record({"status": str}, stores=dict)), open=True)
 async def ready(call: Call) -> Reply:
     """Check that the stores answer; those who may use the server also see which one does not."""
-    stores = await Readiness.of(call.serving).stores()
+    stores = await call.serving.shared(Readiness).stores()
     is_ready = not any(stores.values())
     details = {} if call.is_stranger else {"stores": {name: text or "ok" for name, text in stores.items()}}
     return Json({"status": "ready" if is_ready else "not ready", **details}, 200 if is_ready else 503)
@@ -129,49 +118,46 @@ _SWITCHES = ("read_only", "asks_for_token", "keeps_conversations", "keeps_effect
 @operation(
     "GET",
     "/api/ui-config",
-    answers={
-        200: record(
-            {
-                **dict.fromkeys(("title", "version", "reloaded_at"), TEXT),
-                **dict.fromkeys(_SWITCHES, SWITCH),
-                "config": record({"name": TEXT, "format": NULLABLE_TEXT}),
-                "llms": listed(record({"name": TEXT, "provider": TEXT, "default_model": NULLABLE_TEXT})),
-                "collections": listed(record({"service": TEXT, "name": TEXT, "count": COUNT})),
-                "notes": TEXTS,
-                "config_problem": NULLABLE_TABLE,
-            }
-        )
-    },
+    answer=record(
+        {
+            **dict.fromkeys(("title", "version", "reloaded_at"), str),
+            **dict.fromkeys(_SWITCHES, bool),
+            "config": record({"name": str, "format": str | None}),
+            "llms": listed(record({"name": str, "provider": str, "default_model": str | None})),
+            "collections": listed(record({"service": str, "name": str, "count": int})),
+            "notes": list[str],
+            "config_problem": dict | None,
+        }
+    ),
 )
-async def ui_config(call: Call) -> Reply:
+async def ui_config(call: Call, chat: FlexChat) -> Reply:
     """Return the settings with which the page starts."""
     serving = call.serving
     source = serving.source if isinstance(serving.source, Path) else None
     problems = [{"path": p.path, "text": serving.mask(p.text), "line": p.line} for p in serving.config_problems]
-    async with serving.chat() as chat:
-        return Json(
-            {
-                "title": "FlexChat",
-                "version": flexchat.__version__,
-                "read_only": not call.may_edit,
-                "asks_for_token": bool(serving.settings.tokens),
-                "config": {
-                    "name": source.name if source is not None else "demo",
-                    "format": source.suffix.removeprefix(".") if source is not None else None,
-                },
-                "llms": [
-                    {"name": name, "provider": entry.provider, "default_model": entry.default_model}
-                    for name, entry in chat.config.llms.items()
-                ],
-                "collections": await _collections(chat),
-                "keeps_conversations": chat.conversations is not None,
-                "keeps_effects": _keeps_effects(chat),
-                "has_tools": chat.tools.is_enabled() and bool(chat.tools.get_registry().names()),
-                "reloaded_at": serving.reloaded_at,
-                "notes": [serving.mask(str(note)) for note in serving.notes],
-                "config_problem": {"problems": problems} if problems else None,
-            }
-        )
+    return Json(
+        {
+            "title": "FlexChat",
+            "version": flexchat.__version__,
+            "read_only": not call.may_edit,
+            "asks_for_token": bool(serving.settings.tokens),
+            "config": {
+                "name": source.name if source is not None else "demo",
+                "format": source.suffix.removeprefix(".") if source is not None else None,
+            },
+            "llms": [
+                {"name": name, "provider": entry.provider, "default_model": entry.default_model}
+                for name, entry in chat.config.llms.items()
+            ],
+            "collections": await _collections(chat),
+            "keeps_conversations": chat.conversations is not None,
+            "keeps_effects": _keeps_effects(chat),
+            "has_tools": chat.tools.is_enabled() and bool(chat.tools.get_registry().names()),
+            "reloaded_at": serving.reloaded_at,
+            "notes": [serving.mask(str(note)) for note in serving.notes],
+            "config_problem": {"problems": problems} if problems else None,
+        }
+    )
 
 
 def _keeps_effects(chat: FlexChat) -> bool:
@@ -202,9 +188,9 @@ async def _collections(chat: FlexChat) -> list[dict[str, Any]]:
 @operation(
     "POST",
     "/api/markdown",
-    body=body_schema({"texts": {"type": "array", "items": TEXT, "maxItems": 200}}),
+    body=body_schema({"texts": {**listed(str), "maxItems": 200}}),
     max_body_bytes=2 * 1024 * 1024,
-    answers={200: record({"html": TEXTS})},
+    answer=record({"html": list[str]}),
 )
 async def render_markdown(call: Call) -> Reply:
     """Render Markdown texts as safe HTML."""
@@ -212,3 +198,35 @@ async def render_markdown(call: Call) -> Reply:
     if sum(map(price, texts)) <= QUICK:
         return Json({"html": all_rendered(texts)})
     return Json({"html": await Apart.of(call.serving).run(all_rendered, texts)})
+
+
+@operation(
+    "POST",
+    "/api/session",
+    body=body_schema({"token": {**TEXT, "maxLength": 1000}}),
+    answers={204: None},
+    problems=(401, 404, 503),
+    open=True,
+)
+async def sign_in(call: Call) -> Reply:
+    """Begin a session with a token; its id is kept in a browser cookie."""
+    token, tokens = call.body["token"].strip(), call.serving.settings.tokens
+    if not tokens:
+        raise ApiError(404, "this server does not require a token", kind="no-tokens")
+    if tenant_of(token, tokens) is None:
+        raise ApiError(
+            401,
+            "the server does not accept this token: check that it is complete, or ask whoever runs the server",
+            kind="token",
+            headers={"www-authenticate": 'Bearer error="invalid_token"'},
+        )
+    session = await call.serving.shared(Sessions).begin(token)
+    return Text(status=204, headers={"set-cookie": cookie(session, base=call.base, secure=call.secure)})
+
+
+@operation("DELETE", "/api/session", answers={204: None}, open=True)
+async def sign_out(call: Call) -> Reply:
+    """End the browser's session."""
+    if call.session:
+        await call.serving.shared(Sessions).end(call.session)
+    return Text(status=204, headers={"set-cookie": cookie("", base=call.base, secure=call.secure)})

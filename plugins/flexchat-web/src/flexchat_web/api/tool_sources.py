@@ -11,16 +11,16 @@ from flexchat import FlexChat, SourceState, ToolChange, ToolChangedError, ToolSo
 from flexchat_sdk import differences
 
 from ..operations import Call, Json, Operations, Reply
-from ..shapes import COUNT, NULLABLE_TEXT, TABLE, TEXT, TEXTS, body_schema, listed, record, schema_of
+from ..shapes import NULLABLE_TEXT, body_schema, listed, record, schema_of
 from .errors import problem_of
 
 _SERVER = {
     **record(
         {
-            **dict.fromkeys(("version", "since", "trouble"), TEXT),
+            **dict.fromkeys(("version", "since", "trouble"), str),
             "status": {"enum": ["stopped", "running", "broken"]},
-            "ends": COUNT,
-            "last_lines": TEXTS,
+            "ends": int,
+            "last_lines": list[str],
         }
     ),
     "type": ["object", "null"],
@@ -33,16 +33,16 @@ _CHANGE = schema_of(
     ToolChange,
     *("name", "accepted", "now"),
     plus={
-        **dict.fromkeys(("tool", "description"), TEXT),
+        **dict.fromkeys(("tool", "description"), str),
         "effect": {"enum": ["read", "idempotent", "write"]},
-        "parameters": TABLE,
+        "parameters": dict,
         "digest": {**NULLABLE_TEXT, "description": "Of its current definition, to accept it by; null if it is gone."},
-        "differences": listed(record({"place": TEXT}, before={}, now={})),
+        "differences": listed(record({"place": str}, before={}, now={})),
     },
 )
-_LEFT_OUT = listed(record({"tool": TEXT, "reason": TEXT}))
+_LEFT_OUT = listed(record({"tool": str, "reason": str}))
 _SOURCE = schema_of(
-    SourceState, plus={"tools": TEXTS, "changes": listed(_CHANGE), "left_out": _LEFT_OUT, "server": _SERVER}
+    SourceState, plus={"tools": list[str], "changes": listed(_CHANGE), "left_out": _LEFT_OUT, "server": _SERVER}
 )
 _SEEN = {
     "type": "object",
@@ -52,27 +52,23 @@ _SEEN = {
 }
 
 
-operation = Operations("tools")
+operation = Operations("tools", problems=(404, 502, 503))
 
 
 @operation(
-    "GET", "/api/tools/sources", answers={200: record({"sources": listed(_SOURCE), "trouble": TEXT, "lock": TEXT})}
+    "GET",
+    "/api/tools/sources",
+    answer=record({"sources": listed(_SOURCE), "trouble": str, "lock": str}),
+    problems=(),
 )
-async def list_tool_sources(call: Call) -> Reply:
+async def list_tool_sources(call: Call, chat: FlexChat) -> Reply:
     """List the tool sources with their servers and the tools that wait to be accepted; opens none."""
-    async with call.serving.chat() as chat:
-        sources = chat.tools.sources
-        states = [_source(call, await sources.review(name, tenant=call.tenant)) for name in sources.by_name]
-        return Json(chat.mask.data({"sources": states, "trouble": sources.trouble, "lock": sources.lock_path.name}))
+    sources = chat.tools.sources
+    states = [_source(call, await sources.review(name, tenant=call.tenant)) for name in sources.by_name]
+    return Json(chat.mask.data({"sources": states, "trouble": sources.trouble, "lock": sources.lock_path.name}))
 
 
-@operation(
-    "POST",
-    "/api/tools/sources/{name}/look",
-    answers={200: record({"source": _SOURCE})},
-    problems=(404, 502, 503),
-    edits=True,
-)
+@operation("POST", "/api/tools/sources/{name}/look", answer=record({"source": _SOURCE}), edits=True)
 async def look_at_tool_source(call: Call) -> Reply:
     """Open a tool source and read its tools. Accepts none."""
     async with _chat(call) as chat:
@@ -80,13 +76,7 @@ async def look_at_tool_source(call: Call) -> Reply:
         return Json({"source": _masked(call, chat, state)})
 
 
-@operation(
-    "POST",
-    "/api/tools/sources/{name}/restart",
-    answers={200: record({"source": _SOURCE})},
-    problems=(404, 502, 503),
-    edits=True,
-)
+@operation("POST", "/api/tools/sources/{name}/restart", answer=record({"source": _SOURCE}), edits=True)
 async def restart_tool_source(call: Call) -> Reply:
     """Start the server behind a tool source again, and read its tools. Accepts none."""
     async with _chat(call) as chat:
@@ -98,7 +88,7 @@ async def restart_tool_source(call: Call) -> Reply:
     "POST",
     "/api/tools/sources/{name}/accept",
     body={**body_schema({"tools": _SEEN}), "examples": [{"tools": {"find": "0" * 64, "drop": None}}]},
-    answers={200: record({"accepted": TEXTS, "source": _SOURCE})},
+    answer=record({"accepted": list[str], "source": _SOURCE}),
     problems=(404, 409, 502, 503),
     edits=True,
 )

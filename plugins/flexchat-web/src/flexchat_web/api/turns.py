@@ -26,7 +26,7 @@ from ..operations import Call, Event, Json, Operations, Reply, Stream, Text
 from ..problems import ApiError
 from ..sending import encoded
 from ..serving import Serving
-from ..shapes import TEXT, TURN, record
+from ..shapes import TURN, record
 from .events import last_event, turn_data
 from .served import LAST, ServedTurn
 
@@ -70,11 +70,6 @@ class Turns:
         self._holding: set[asyncio.Task[None]] = set()
         self._resumed: set[str] = set()
         self._begun = asyncio.Event()
-
-    @classmethod
-    def of(cls, serving: Serving) -> Turns:
-        """Return a server's turns."""
-        return serving.shared(cls, lambda: cls(serving))
 
     def __len__(self) -> int:
         """Count the turns in memory."""
@@ -336,7 +331,7 @@ class Turns:
 
 async def resume_forever(serving: Serving) -> None:
     """Resume the turns that dead processes left, now and in the future, until cancelled."""
-    turns, last_error = Turns.of(serving), ""
+    turns, last_error = serving.shared(Turns), ""
     while True:
         try:
             await turns.resume_interrupted()
@@ -433,7 +428,7 @@ operation = Operations("turns")
 )
 async def join_turn(call: Call) -> Reply:
     """Follow a turn: all its events, or those after Last-Event-ID."""
-    turns, id, after = Turns.of(call.serving), call.path["id"], call.last_event_id
+    turns, id, after = call.serving.shared(Turns), call.path["id"], call.last_event_id
     if await turns.has_ended(id, call.tenant, after):
         return Text(status=204)  # an EventSource that gets it asks no more
     turn = turns.find(id, call.tenant)
@@ -441,11 +436,11 @@ async def join_turn(call: Call) -> Reply:
     return Stream(turns.events(id, call.tenant, after), stopped=INTERRUPTED if is_kept else None)
 
 
-@operation("POST", "/api/turns/{id}/cancel", answers={200: record({"turn": TURN})}, problems=(404, 409, 503))
+@operation("POST", "/api/turns/{id}/cancel", answer=record({"turn": TURN}), problems=(404, 409, 503))
 async def cancel_turn(call: Call) -> Reply:
     """End a running or interrupted turn, and return the part of it that is kept."""
     id = call.path["id"]
-    turn = Turns.of(call.serving).find(id, call.tenant)
+    turn = call.serving.shared(Turns).find(id, call.tenant)
     if turn is not None:
         turn.handle.cancel()
         return Json({"turn": turn_data((await turn.handle.last()).turn)})
@@ -459,13 +454,13 @@ async def cancel_turn(call: Call) -> Reply:
 @operation(
     "POST",
     "/api/turns/{id}/resume",
-    answers={202: record({"id": TEXT, "conversation": TEXT})},
+    answers={202: record({"id": str, "conversation": str})},
     problems=(404, 409, 503),
 )
 async def resume_turn(call: Call) -> Reply:
     """Resume an interrupted turn in this process; follow its events for the outcome."""
     try:
-        turn = await Turns.of(call.serving).resume(call.path["id"], call.tenant)
+        turn = await call.serving.shared(Turns).resume(call.path["id"], call.tenant)
     except (ChatRequestError, UnknownTurnError):
         raise unknown_turn() from None
     info = turn.handle.info

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sized
@@ -16,25 +17,20 @@ from flexchat.host import ConfigDocument, copied, counted, document_of, read_con
 from flexchat_cli import config_schema, find_check_problems
 
 from ..apart import Apart
-from ..operations import Call, Json, Operations, Reply, Text
+from ..operations import Call, Handler, Json, Operations, Reply, Text
 from ..problems import ApiError
 from ..sending import encode_reply
 from ..serving import Serving
 from ..shapes import COUNT, SWITCH, TEXT, TEXTS, body_schema, listed, record
-from .differences import unified_diff
 from .editing import edit, set_values
-from .file import ConfigFile, changed_meanwhile, current_file, save, tables_of, written_as
+from .file import ConfigFile, changed_meanwhile, current_file, save, tables_of, unified_diff, written_as
 from .permitted import refused
 from .secrets import behind_masks, changed_secrets, mask_secrets, shown_unread, with_comments
 
 FORMAT = {"enum": ["toml", "yaml", "json"]}
-FLAWS = listed(
-    {
-        **record({"path": TEXT, "text": TEXT, "line": {"type": ["integer", "null"]}}),
-        "description": "A problem or note, with its place.",
-    }
-)
-STATUS = record({"config_loaded": SWITCH, "ai_providers": TEXTS, "rag_providers": TEXTS})
+_FLAW = record({"path": str, "text": str, "line": int | None})
+FLAWS = listed({**_FLAW, "description": "A problem or note, with its place."})
+STATUS = record({"config_loaded": bool, "ai_providers": list[str], "rag_providers": list[str]})
 PATH = {"type": "array", "items": {"anyOf": [TEXT, COUNT]}, "minItems": 1, "maxItems": 20}
 CHANGE = {
     "anyOf": [
@@ -63,19 +59,25 @@ QUICK = 8 * 1024
 """Characters of a configuration that is worked on in this process, in a thread."""
 
 
-async def _elsewhere(work: Callable[[Call], Reply], call: Call, size: int) -> Reply:
-    """Do an operation's work in another process; in a thread if it is small, or if the process would lack the
+def _elsewhere(work: Callable[[Call], Reply]) -> Handler:
+    """Let an operation do its work in another process; in a thread if it is small, or if the process would lack the
     plugins."""
-    facts = call.serving.facts() if size > QUICK else None
-    if facts is None:
-        return await asyncio.to_thread(work, call)
-    # The facts hold what the work needs to know about the server; a module cannot be pickled, and is not needed.
-    parts: dict[str, Any] = {"serving": facts, "web": None}
-    return await Apart.of(call.serving).run(_written_by, work, attrs.evolve(call, **parts))
+
+    @functools.wraps(work)
+    async def handle(call: Call) -> Reply:
+        facts = call.serving.facts() if _size(call) > QUICK else None
+        if facts is None:
+            return await asyncio.to_thread(work, call)
+        # The facts hold what the work needs to know about the server; a module cannot be pickled, and is not needed.
+        parts: dict[str, Any] = {"serving": facts, "web": None}
+        return await Apart.of(call.serving).run(_encode, handle, attrs.evolve(call, **parts))
+
+    return handle
 
 
-def _written_by(work: Callable[[Call], Reply], call: Call) -> Reply:
-    return encode_reply(work(call))
+def _encode(handle: Any, call: Call) -> Reply:
+    """Do the work of an operation, which is sent to the process by its name in this module."""
+    return encode_reply(handle.__wrapped__(call))
 
 
 def _size(call: Call) -> int:
@@ -90,9 +92,10 @@ def _size(call: Call) -> int:
 
 
 _EXAMPLE = '[llms.robot]\nprovider = "rehearsal"\n\n[[responses]]\nllm = "robot"\nmodel = "r1"\n'
+_EXAMPLE_CHANGE = {"path": ["responses", 0, "model"], "value": "r2"}
 TABLES = {"type": ["object", "null"], "description": "The text's tables; null if it cannot be read."}
-_VALIDITY = body_schema({"valid": SWITCH, "errors": FLAWS, "warnings": FLAWS, "config": TABLES})
-_RELOADED = body_schema({"success": SWITCH, "message": TEXT, "status": STATUS})
+_VALIDITY = body_schema({"valid": bool, "errors": FLAWS, "warnings": FLAWS, "config": TABLES})
+_RELOADED = body_schema({"success": bool, "message": str, "status": STATUS})
 
 
 operation = Operations("configuration")
@@ -102,20 +105,18 @@ operation = Operations("configuration")
     "GET",
     "/api/config",
     name="getConfig",
-    answers={
-        200: body_schema(
-            {
-                **dict.fromkeys(("name", "text", "version"), TEXT),
-                "format": FORMAT,
-                "config": TABLES,
-                "others": {**TEXTS, "description": "Files it includes, and its prompts' files; edited outside only."},
-                "editable": SWITCH,
-                "in_force": {**SWITCH, "description": "Whether this is the configuration in use."},
-                "problems": FLAWS,
-                "notes": FLAWS,
-            }
-        )
-    },
+    answer=body_schema(
+        {
+            **dict.fromkeys(("name", "text", "version"), str),
+            "format": FORMAT,
+            "config": TABLES,
+            "others": {**TEXTS, "description": "Files it includes, and its prompts' files; edited outside only."},
+            "editable": bool,
+            "in_force": {**SWITCH, "description": "Whether this is the configuration in use."},
+            "problems": FLAWS,
+            "notes": FLAWS,
+        }
+    ),
     problems=(409,),
     links={
         "save": {
@@ -124,12 +125,9 @@ operation = Operations("configuration")
         }
     },
 )
-async def show(call: Call) -> Reply:
+@_elsewhere
+def show(call: Call) -> Reply:
     """Return the configuration's text, with secrets masked."""
-    return await _elsewhere(_show, call, _size(call))
-
-
-def _show(call: Call) -> Reply:
     file = current_file(call.serving)
     text, problems = _masked_text(call.serving, file)
     return Json(
@@ -148,7 +146,7 @@ def _show(call: Call) -> Reply:
     )
 
 
-@operation("GET", "/api/config/schema", name="getConfigSchema", answers={200: {"type": "object"}})
+@operation("GET", "/api/config/schema", name="getConfigSchema", answer={"type": "object"})
 async def schema(call: Call) -> Reply:
     """Return the JSON Schema of a configuration, including the installed plugins' parts."""
     return Json(config_schema(call.serving.plugins))
@@ -160,8 +158,8 @@ async def schema(call: Call) -> Reply:
     name="validateConfig",
     body={
         "anyOf": [
-            body_schema({"text": TEXT}, format=FORMAT),
-            body_schema({"config": {"type": "object"}}),
+            body_schema({"text": str}, format=FORMAT),
+            body_schema({"config": dict}),
         ],
         "examples": [{"text": _EXAMPLE, "format": "toml"}],
     },
@@ -169,12 +167,9 @@ async def schema(call: Call) -> Reply:
     problems=(409,),
     edits=True,
 )
-async def validate(call: Call) -> Reply:
+@_elsewhere
+def validate(call: Call) -> Reply:
     """Check whether a configuration could be used: everything that is wrong with it, with lines."""
-    return await _elsewhere(_validate, call, _size(call))
-
-
-def _validate(call: Call) -> Reply:
     serving, tables = call.serving, _tables(call)
     try:
         posted = _posted(call, call.body)
@@ -192,31 +187,16 @@ def _validate(call: Call) -> Reply:
     "/api/config/edit",
     name="editConfigText",
     body={
-        **body_schema(
-            {
-                "text": TEXT,
-                "format": FORMAT,
-                "changes": {"type": "array", "items": CHANGE, "maxItems": 100},
-            }
-        ),
-        "examples": [
-            {
-                "text": _EXAMPLE,
-                "format": "toml",
-                "changes": [{"path": ["responses", 0, "model"], "value": "r2"}],
-            }
-        ],
+        **body_schema({"text": str, "format": FORMAT, "changes": {**listed(CHANGE), "maxItems": 100}}),
+        "examples": [{"text": _EXAMPLE, "format": "toml", "changes": [_EXAMPLE_CHANGE]}],
     },
-    answers={200: body_schema({"text": TEXT, "config": TABLES})},
+    answer=body_schema({"text": str, "config": TABLES}),
     problems=(422,),
     edits=True,
 )
-async def change(call: Call) -> Reply:
+@_elsewhere
+def change(call: Call) -> Reply:
     """Return a text with some values changed; comments and order stay. Writes nothing."""
-    return await _elsewhere(_change, call, _size(call))
-
-
-def _change(call: Call) -> Reply:
     source = f"flexchat.{call.body['format']}"
     try:
         text = edit(call.body["text"], source, call.body["changes"])
@@ -229,17 +209,14 @@ def _change(call: Call) -> Reply:
     "POST",
     "/api/config/diff",
     name="diffConfig",
-    body={**body_schema({"text": TEXT}), "examples": [{"text": _EXAMPLE}]},
-    answers={200: body_schema({"diff": TEXT, "secrets": TEXTS})},
+    body={**body_schema({"text": str}), "examples": [{"text": _EXAMPLE}]},
+    answer=body_schema({"diff": str, "secrets": list[str]}),
     problems=(409,),
     edits=True,
 )
-async def diff(call: Call) -> Reply:
+@_elsewhere
+def diff(call: Call) -> Reply:
     """Show how a text differs from the file, and which secrets it replaces."""
-    return await _elsewhere(_diff, call, _size(call))
-
-
-def _diff(call: Call) -> Reply:
     file = current_file(call.serving)
     before, _ = _masked_text(call.serving, file)
     after, problems = _masked_text(call.serving, attrs.evolve(file, text=call.body["text"]))
@@ -255,8 +232,8 @@ def _diff(call: Call) -> Reply:
     "PUT",
     "/api/config",
     name="putConfig",
-    body=body_schema({"text": TEXT, "version": TEXT}),
-    answers={200: body_schema({"version": TEXT, "status": STATUS, "notes": FLAWS})},
+    body=body_schema({"text": str, "version": str}),
+    answer=body_schema({"version": str, "status": STATUS, "notes": FLAWS}),
     problems=(409, 422),
     edits=True,
 )
@@ -297,7 +274,7 @@ async def replace(call: Call) -> Reply:
     name="reloadConfig",
     body={"type": "object", "examples": [{}]},
     body_required=False,
-    answers={200: _RELOADED},
+    answer=_RELOADED,
     edits=True,
 )
 async def reload(call: Call) -> Reply:
@@ -324,16 +301,12 @@ async def reload(call: Call) -> Reply:
     "/api/config/export",
     name="exportConfig",
     query={"format": {"type": "string", "enum": ["toml", "yaml", "json"]}},
-    answers={200: None},
     media=("application/toml", "application/yaml", "application/json"),
     problems=(409,),
 )
-async def export(call: Call) -> Reply:
+@_elsewhere
+def export(call: Call) -> Reply:
     """Export the configuration as a file, with secrets masked."""
-    return await _elsewhere(_export, call, _size(call))
-
-
-def _export(call: Call) -> Reply:
     file = current_file(call.serving)
     text, problems = _masked_text(call.serving, file)
     format = call.query.get("format") or file.format

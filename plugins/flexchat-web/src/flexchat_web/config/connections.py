@@ -29,7 +29,7 @@ from flexchat_sdk import ChatProvider
 
 from ..operations import Call, Json, Operations, Reply
 from ..problems import ApiError
-from ..shapes import COUNT, TEXT, TEXTS, body_schema, listed
+from ..shapes import body_schema, listed
 from .permitted import refused
 from .secrets import MASKED
 
@@ -42,15 +42,12 @@ _SECTIONS = {"llm": "llms", "rag": "stores"}
 _NAME = {"type": "string", "minLength": 1, "maxLength": 200}
 _CONFIG = {"type": "object", "description": "The entry's settings, as in the configuration."}
 _ROBOT = {"provider": "rehearsal", "config": {}}
-_LISTED = listed(body_schema(dict.fromkeys(("name", "summary", "package"), TEXT)))
+_LISTED = listed(body_schema(dict.fromkeys(("name", "summary", "package"), str)))
 _RESULT = body_schema(
-    {"success": {"type": "boolean"}, "message": TEXT, "elapsed_ms": {"type": "integer"}},
-    models=COUNT,
-    collections=COUNT,
-    error=TEXT,
+    {"success": bool, "message": str, "elapsed_ms": {"type": "integer"}}, models=int, collections=int, error=str
 )
-_MODEL = body_schema({"id": TEXT, "name": TEXT, "capabilities": TEXTS, "context_length": {"type": ["integer", "null"]}})
-_MODELS = body_schema({"provider": TEXT, "count": {"type": "integer"}, "models": listed(_MODEL)})
+_MODEL = body_schema({"id": str, "name": str, "capabilities": list[str], "context_length": int | None})
+_MODELS = body_schema({"provider": str, "count": {"type": "integer"}, "models": listed(_MODEL)})
 
 
 operation = Operations("configuration")
@@ -60,7 +57,7 @@ operation = Operations("configuration")
     "GET",
     "/api/connections/providers",
     name="listProviders",
-    answers={200: body_schema({"llm": _LISTED, "rag": _LISTED})},
+    answer=body_schema({"llm": _LISTED, "rag": _LISTED}),
 )
 async def providers(call: Call) -> Reply:
     """List the installed kinds of LLM and document store."""
@@ -72,7 +69,7 @@ async def providers(call: Call) -> Reply:
     "/api/connections/providers/{name}/schema",
     name="getProviderSchema",
     query={"type": {"type": "string", "enum": ["llm", "rag"], "default": "llm"}},
-    answers={200: {"type": "object"}},
+    answer={"type": "object"},
 )
 async def provider_schema(call: Call) -> Reply:
     """Return the JSON Schema of a kind's settings."""
@@ -125,7 +122,7 @@ async def test(call: Call) -> Reply:
     "/api/connections/providers/{name}/models",
     name="listProviderModels",
     body=body_schema({}, config=_CONFIG),
-    answers={200: _MODELS},
+    answer=_MODELS,
     problems=(422,),
     edits=True,
 )
@@ -139,7 +136,7 @@ async def provider_models(call: Call) -> Reply:
     "/api/connections/llm/discovery/models",
     name="discoverModels",
     body={**body_schema({"provider": _NAME}, config=_CONFIG), "examples": [_ROBOT]},
-    answers={200: _MODELS},
+    answer=_MODELS,
     problems=(404, 422),
     edits=True,
 )

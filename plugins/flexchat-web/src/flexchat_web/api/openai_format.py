@@ -1,4 +1,4 @@
-"""A turn in OpenAI's format: as one completion, or as chunks of one.
+"""OpenAI's format: its messages as FlexChat's, and a turn as one completion, or as chunks of one.
 
 Source: platform.openai.com/docs/api-reference/chat; what servers send was compared with recordings of them.
 """
@@ -7,20 +7,71 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
 import attrs
 import flexchat
-from flexchat import StreamEvent, Turn, Usage
+from flexchat import (
+    ChatRequestError,
+    Message,
+    StreamEvent,
+    SystemMessage,
+    Turn,
+    Usage,
+    UserMessage,
+    read_history,
+)
 from flexchat.host import TurnEvent
 
 from ..operations import Event
+from ..problems import ApiError
 from .events import turn_data
 
 _REASONS = {"length": "length", "content_filter": "content_filter"}
 """Those of our finish reasons that OpenAI's clients know; all others become a normal end."""
+
+
+def read_messages(messages: Sequence[Mapping[str, Any]]) -> tuple[str, tuple[Message, ...]]:
+    """Return the user's question and the history, including the client's instructions.
+
+    The turn supplies a result for a call without one.
+
+    Raises:
+        ApiError: 400: a message cannot be read, or the last one is not the user's.
+
+    Source: wire format of Chat Completions, "messages".
+    """
+    if unread := unread_part(messages):
+        raise _refused(unread.partition(": ")[2], unread.partition(": ")[0])
+    try:
+        history = [*read_history(messages, "messages")]
+    except ChatRequestError as error:
+        place, _, why = str(error).partition(": ")
+        raise _refused(why, place) from None
+    place_of_question = next(
+        (i for i in range(len(history) - 1, -1, -1) if not isinstance(history[i], SystemMessage)), None
+    )
+    if place_of_question is None or not isinstance(last := history.pop(place_of_question), UserMessage):
+        raise _refused("the last message must be the user's", "messages")
+    if not last.content.strip():
+        raise _refused("the last message is empty", f"messages[{place_of_question}].content")
+    return last.content, tuple(history)
+
+
+def unread_part(messages: Any) -> str | None:
+    """Return the sentence that refuses a message which is not text; None if all seem to be."""
+    for index, message in enumerate(messages if isinstance(messages, list) else ()):
+        content = message.get("content") if isinstance(message, dict) else None
+        for at, part in enumerate(content if isinstance(content, list) else ()):
+            if isinstance(part, dict) and part.get("type") not in ("text", "refusal"):
+                return f"messages[{index}].content[{at}]: this server reads text only, not {part.get('type')!r:.40}"
+    return None
+
+
+def _refused(text: str, param: str) -> ApiError:
+    return ApiError(400, f"{param}: {text}", kind="request", param=param, code=None)
 
 
 def completion(turn: Turn, model: str, warnings: tuple[str, ...]) -> dict[str, Any]:

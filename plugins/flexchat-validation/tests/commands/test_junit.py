@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 from flexchat_validation.attempts import Attempt, CallMade, ModelKey
 from flexchat_validation.cases import Case
-from flexchat_validation.junit import junit_xml
+from flexchat_validation.commands.validate_report import junit_xml
 from flexchat_validation.running import Plan
 from hypothesis import given
 from hypothesis import strategies as st
