@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
+import flexchat_web.shapes as shapes
 from flexchat import ChatRequestError, FlexChat, FlexChatError, Turn
 from flexchat.host import ResponseRule, RuleTools, document_of
-from flexchat_web import shapes
 from flexchat_web.shapes import body_schema, listed, record
 from flexchat_web.typing import Call, Event, Operations, Reply
 
