@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 def sample_table(tools: Collection[str]) -> dict[str, Any]:
     """Return the demo's table ``validation``: the cases of sample_cases.toml that the available tools allow."""
-    import tomllib
+    from flexchat.host import read_document
 
-    cases = tomllib.loads(Path(__file__).with_name("sample_cases.toml").read_text(encoding="utf-8"))["cases"]
+    cases = read_document(Path(__file__).with_name("sample_cases.toml")).data["cases"]
     return {"cases": [case for case in cases if {call["tool"] for call in case.get("calls", ())} <= {*tools}]}
 
 
