@@ -21,7 +21,7 @@ def copied(value: Any) -> Any:
     if isinstance(value, dict) and _SCALARS.issuperset(map(type, value.values())):
         return dict(value)
     if isinstance(value, Mapping):
-        return {key: copied(item) for key, item in value.items()}
+        return {key: item if type(item) in _SCALARS else copied(item) for key, item in value.items()}
     return [copied(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
@@ -33,16 +33,23 @@ def with_own_tables(value: Any) -> Any:
     Raises:
         RecursionError: It is nested too deeply.
     """
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is dict and _SCALARS.issuperset(map(type, value.values())):
+        return dict(value)
     if isinstance(value, Mapping):
         return {key: with_own_tables(item) for key, item in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)([with_own_tables(item) for item in value])
-    if isinstance(value, type) or not attrs.has(type(value)):
+    if kind in (list, tuple):
+        return kind([with_own_tables(item) for item in value])
+    if isinstance(value, type) or not attrs.has(kind):
         return value
     own = copy.copy(value)
-    for field in attrs.fields(type(value)):
-        # Bypasses __init__ and frozen: converters have already run, and no other thread holds this copy yet.
-        object.__setattr__(own, field.name, with_own_tables(getattr(value, field.name)))
+    for field in attrs.fields(kind):
+        item = getattr(value, field.name)
+        if type(item) not in _SCALARS:
+            # Bypasses __init__ and frozen: converters have already run, and no other thread holds this copy yet.
+            object.__setattr__(own, field.name, with_own_tables(item))
     return own
 
 

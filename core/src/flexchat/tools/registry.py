@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from ..domain import ToolDefinition
-from ..domain.copies import copied, with_own_tables
+from ..domain.copies import with_own_tables
 from ..errors import (
     DuplicateToolError,
     ProviderRequestError,
@@ -65,9 +65,7 @@ class ToolRegistry:
         if problems:
             raise ToolDefinitionError(f"Tool {tool.name}: parameters: {'; '.join(problems)}")
         # The caller may change its tables later; the tools that are checked, sent and run must not change with them.
-        self._tools[tool.name] = attrs.evolve(
-            tool, parameters=copied(tool.parameters), implementation=with_own_tables(tool.implementation)
-        )
+        self._tools[tool.name] = with_own_tables(tool)
         self._forget()
         log.debug("tool %s registered", tool.name)
 
@@ -220,10 +218,10 @@ class ToolRegistry:
             there = [name for name in names if self.has(name)]
             dropped: dict[str, str] = {}
             encoded = self._encode(encode, there, dropped)
-            text = json.dumps(encoded, default=repr)
-            for name in there:
-                if name not in dropped and json.dumps(self.wire_name(name)) not in text:
-                    dropped[name] = "its provider cannot send it"
+            if len(encoded) != len(there) - len(dropped):  # several tools in one entry, or some left out
+                strings = set(re.findall(r'"((?:[^"\\]|\\.)*)"', json.dumps(encoded, default=repr)))
+                missing = (name for name in there if self.wire_name(name) not in strings)
+                dropped = dict.fromkeys(missing, "its provider cannot send it") | dropped
             self._encoded[provider, names], self._dropped[provider, names] = encoded, dropped
         return encoded
 
