@@ -113,7 +113,7 @@ class Process:
         self.gates = []
         self.effects._begin()
         self.chat.keys = KeyMemory()
-        self.effects._thread = self  # the machine renews leases, not threads
+        self.effects._lease._thread = self  # the machine renews leases, not threads
         self.keeper = None
         if world.store is not None:
             self.chat.keep_in(world.store)
@@ -155,7 +155,7 @@ class Process:
         if self.keeper is not None:
             self.keeper.journal.renew(self.keeper._lease.owner, LEASE_S)
         self.effects.ledger.renew(self.effects.owner, LEASE_S)
-        self.effects._held_until = Clock.now + LEASE_S
+        self.effects._lease.extend(Clock.now)
 
     def tools(self):
         async def act(context, honours_key=False):

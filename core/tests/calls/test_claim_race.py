@@ -136,7 +136,7 @@ def test_a_fork_is_an_owner_of_its_own(tmp_path):
 
     def claim():
         asyncio.run(manager.calls.run(call(1)))
-        owners.put((effects.owner, effects._thread.is_alive()))
+        owners.put((effects.owner, effects._lease._thread.is_alive()))
 
     assert forked((claim,)) == [0]
     owner, renews = owners.get()

@@ -13,13 +13,7 @@ import attrs
 from ..conversations.effect_rows import claimed_anew, time_text
 from ..conversations.memory_ledger import NewEffect
 from ..domain import Claim, Effect, EffectCall, ToolDefinition, ToolResult, TurnInfo
-from ..domain.effects import (
-    MAX_ARGUMENTS_CHARS,
-    MAX_HANDLE_CHARS,
-    MAX_RESULT_CHARS,
-    arguments_digest,
-    effect_key,
-)
+from ..domain.effects import MAX_ARGUMENTS_CHARS, MAX_HANDLE_CHARS, MAX_RESULT_CHARS, arguments_digest, effect_key
 from ..domain.masking import Mask
 from ..domain.media import describe_media
 from ..domain.turn_json import result_from_json, result_to_json
@@ -268,11 +262,7 @@ class ClaimEffect:
             pass  # it is retried; at worst the row counts as lost, which is as good as unknown
 
     async def _finish(
-        self,
-        call: Call,
-        effect: Effect | NewEffect,
-        state: Literal["done", "failed", "unknown"],
-        result: ToolResult,
+        self, call: Call, effect: Effect | NewEffect, state: Literal["done", "failed", "unknown"], result: ToolResult
     ) -> ToolResult:
         if (
             isinstance(effect, NewEffect)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import math
 import os
-import secrets
-import threading
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal, TypeVar
@@ -17,11 +16,11 @@ from ..conversations.memory_ledger import MemoryLedger, NewEffect
 from ..domain import Claim, Effect, EffectCall, ToolResult
 from ..errors import StorageError
 from ..plugin.contracts import EffectLedger
+from .lease import Lease
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Write = Callable[[], Coroutine[Any, Any, bool]]
 
 LEASE_S = 30.0
 KEEP_S = 30 * 24 * 3600.0
@@ -30,15 +29,16 @@ _AGAIN_S = 1.0  # failed writes are retried after this long
 
 
 class Effects:
-    """Claims and finishes effects as one owner, whose lease a thread renews while any of its claims is open.
-
-    A thread, not a task: a tool that blocks the event loop must not lose its claim to another process.
+    """Claims and finishes effects as one owner, whose lease is kept alive while any of its claims is open.
 
     Args:
         ledger: None for one in memory.
         lease_s: Seconds without a sign of life after which others may take over this process's claims.
         keep_s: Seconds for which arguments and results are kept.
         is_fixed: Whether the config sets where effects are kept: then keeping conversations does not move them.
+
+    Attributes:
+        local: The ledger if it is the one in memory, which is used without awaiting anything.
     """
 
     def __init__(
@@ -71,13 +71,15 @@ class Effects:
         """Whether another process can see the ledger, the command line, for one."""
         return not isinstance(self.ledger, MemoryLedger)
 
+    @property
+    def owner(self) -> str:
+        """The id under which this process claims effects."""
+        return self._lease.owner
+
     def _begin(self) -> None:
-        self._process, self.owner = os.getpid(), secrets.token_hex(8)
-        self._lock = threading.Lock()
-        self._closed = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._open = 0  # claims
-        self._held_until = 0.0
+        self._process = os.getpid()
+        self._lease = Lease(lambda owner, lease_s: self.ledger.renew(owner, lease_s), self.lease_s)
+        self._is_closed = False
         self._forget_at = 0.0
         self._background: set[asyncio.Task[Any]] = set()
 
@@ -99,8 +101,8 @@ class Effects:
             self._begin()  # a fork is a separate process, without our thread
         if self.local is not None:
             return await self.local.claim(call, owner=self.owner, lease_s=math.inf, take_over=take_over)
-        # Counted before the ledger is asked, so that the thread cannot end between the claim and its first renewal.
-        self._opened()
+        # Taken before the ledger is asked, so that the thread cannot end between the claim and its first renewal.
+        self._lease.take()
         # Measured before the request: the ledger starts the lease later, so our idea of its end is never too late.
         asked_at, is_ours = seconds_since_boot(), False
         try:
@@ -110,9 +112,9 @@ class Effects:
             is_ours = claim.outcome == "yours"
         finally:
             if not is_ours:
-                self._ended()
+                self._lease.drop()
         if is_ours:
-            self._held_until = max(self._held_until, asked_at + self.lease_s)
+            self._lease.extend(asked_at)
         if cancelled is not None:
             # A cancelled call does not start its tool. A new claim is therefore released; one that was taken over may
             # stand for an effect of the earlier call, and stays unknown.
@@ -140,7 +142,7 @@ class Effects:
 
     def is_held(self) -> bool:
         """Return whether our claims are certain not to have been taken over."""
-        return self.local is not None or seconds_since_boot() < self._held_until
+        return self.local is not None or self._lease.is_valid
 
     async def finish(
         self, row: Effect | NewEffect, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
@@ -150,38 +152,39 @@ class Effects:
         Raises:
             StorageError: It could not be written. Writing is retried until it succeeds or this is closed.
         """
-        key, fence = (effect := _effect(row)).key, effect.fence
-        return await self._write(lambda: self.ledger.finish(key, fence, state=state, result=result, note=note))
+        return await self._write(self.ledger.finish, row, state=state, result=result, note=note)
 
     async def release(self, row: Effect | NewEffect, note: str) -> bool:
         """Release a claim of ours whose tool was never started. Returns and raises as finish."""
-        effect = _effect(row)
-        return await self._write(lambda: self.ledger.release(effect.key, effect.fence, note=note))
+        return await self._write(self.ledger.release, row, note=note)
 
     def finish_late(self, row: Effect | NewEffect, state: Literal["done", "failed"], result: str | None) -> None:
         """Settle an effect of ours that was unknown; on the event loop, in the background."""
-        effect = _effect(row)
+        self._in_background(self._settle(_effect(row), state, result))
 
-        async def settle() -> None:
-            try:
-                is_written = await self.ledger.finish(effect.key, effect.fence, state=state, result=result)
-            except StorageError as error:
-                log.error("tool %s: it answered late (%s), which could not be recorded: %s", effect.tool, state, error)
-                return
-            what = "it answered late" if is_written else "it answered too late: its effect had already been settled"
-            log.warning("tool %s: %s: %s (effect %s)", effect.tool, what, state, effect.key[:8])
-
-        self._in_background(settle())
+    async def _settle(self, effect: Effect, state: Literal["done", "failed"], result: str | None) -> None:
+        try:
+            is_written = await self.ledger.finish(effect.key, effect.fence, state=state, result=result)
+        except StorageError as error:
+            log.error("tool %s: it answered late (%s), which could not be recorded: %s", effect.tool, state, error)
+            return
+        what = "it answered late" if is_written else "it answered too late: its effect had already been settled"
+        log.warning("tool %s: %s: %s (effect %s)", effect.tool, what, state, effect.key[:8])
 
     async def aclose(self) -> None:
-        """End the thread and the retries, and close the ledger."""
-        self._closed.set()
+        """End the lease and the retries, and close the ledger."""
+        self._lease.end()
+        self._is_closed = True
         # The retries write once more, which needs the ledger still open.
         if self._background:
             await asyncio.wait(self._background)
         await self.ledger.aclose()
 
-    async def _write(self, write: Write) -> bool:
+    async def _write(
+        self, method: Callable[..., Coroutine[Any, Any, bool]], row: Effect | NewEffect, **values: Any
+    ) -> bool:
+        effect = _effect(row)
+        write = functools.partial(method, effect.key, effect.fence, **values)
         if self.local is not None:  # memory never waits, so that nothing can come meanwhile, and no lease is needed
             is_written = await write()
             self._forget_old()
@@ -194,31 +197,31 @@ class Effects:
             self._in_background(self._until_written(write))
             raise
         except BaseException:
-            self._ended()
+            self._lease.drop()
             raise
-        self._ended()
+        self._lease.drop()
         self._forget_old()
         if cancelled is not None:
             raise cancelled
         return is_written
 
-    async def _until_written(self, write: Write) -> None:
+    async def _until_written(self, write: Callable[[], Coroutine[Any, Any, bool]]) -> None:
         """Retry a write while the claim stays ours; once more when this is closed."""
         try:
-            last = False
-            while not last:
+            is_last = False
+            while not is_last:
                 # In short sleeps, so that closing does not have to wait for a long one.
                 for _ in range(10):
-                    if not self._closed.is_set():
+                    if not self._is_closed:
                         await asyncio.sleep(_AGAIN_S / 10)
-                last = self._closed.is_set()
+                is_last = self._is_closed
                 try:
                     await write()
                     return
                 except StorageError as error:
                     log.warning("the outcome of an effect could not be recorded yet: %s", error)
         finally:
-            self._ended()
+            self._lease.drop()
 
     async def _finish_uncancelled(self, work: Coroutine[Any, Any, T]) -> tuple[T, asyncio.CancelledError | None]:
         """Await work that a cancellation must not stop; return its result, and the cancellation if one arrived.
@@ -247,34 +250,6 @@ class Effects:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
-
-    def _opened(self) -> None:
-        with self._lock:
-            self._open += 1
-            if self._thread is None and not self._closed.is_set():
-                self._thread = threading.Thread(target=self._renew, name="flexchat effects", daemon=True)
-                self._thread.start()
-
-    def _ended(self) -> None:
-        with self._lock:
-            self._open -= 1
-
-    def _renew(self) -> None:
-        """Renew the lease while claims are open. Ends on its own once none have been open for a while."""
-        while True:
-            self._closed.wait(self.lease_s / 3)
-            # Decided under the lock: a claim that begins now either is counted here or starts a new thread.
-            with self._lock:
-                if not self._open or self._closed.is_set():
-                    self._thread = None
-                    return
-            # A failed renewal leaves ``_held_until`` alone, so that ``is_held`` turns false in time.
-            asked_at = seconds_since_boot()
-            try:
-                self.ledger.renew(self.owner, self.lease_s)
-                self._held_until = asked_at + self.lease_s
-            except Exception as error:  # noqa: BLE001  from any ledger; the next attempt may succeed
-                log.warning("the lease on effects could not be renewed: %s", error)
 
     def _forget_old(self) -> None:
         """Forget the texts of old rows, once a day."""

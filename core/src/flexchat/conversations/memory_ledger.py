@@ -7,23 +7,15 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
+
+import attrs
 
 from ..domain import Claim, Effect, EffectCall, EffectState, ToolDefinition, ToolResult, TurnInfo
 from ..domain.effects import effect_key
 from ..errors import UnknownEffectError
-from .effect_rows import (
-    claimed_anew,
-    finished,
-    forgotten,
-    mark_if_dead,
-    now_text,
-    outcome_of,
-    released,
-    remembered,
-    seconds_since_boot,
-    settled,
-)
+from . import effect_rows
+from .effect_rows import now_text, seconds_since_boot
 
 Site = tuple[str, str | None, str, str]
 """Tenant, conversation, turn and place of a call: what its key is the digest of."""
@@ -32,61 +24,47 @@ MAX_ROWS = 10_000
 """Rows it keeps: beyond that, the oldest rows that are done or failed are dropped."""
 
 
+@attrs.define(eq=False)
 class NewEffect:
     """The row of a call that cannot have been made before, as begun in a ledger in memory.
 
     It is written out as an Effect when it is first read: most rows never are, and to digest and mask arguments and
     result takes longer than many a tool.
 
-    Args:
+    Attributes:
         write: Makes the Effect.
+        site: Where the call is made.
     """
 
-    __slots__ = (
-        "_write",
-        "arguments",
-        "conversation",
-        "definition",
-        "ended_at",
-        "ledger",
-        "place",
-        "result",
-        "site",
-        "started_at",
-        "state",
-        "tenant",
-        "tool",
-        "turn",
-    )
-    fence = 1
-    handle = None
+    ledger: MemoryLedger
+    turn: TurnInfo
+    place: str
+    definition: ToolDefinition
+    arguments: Any
+    write: Callable[[NewEffect], Effect]
+    state: Literal["claimed", "done", "failed"] = "claimed"
+    result: ToolResult | None = None
+    started_at: float = attrs.field(factory=time.time)
+    ended_at: float = 0.0
+    site: Site = attrs.field(init=False)
+    tenant: str = attrs.field(init=False)
+    conversation: str | None = attrs.field(init=False)
+    fence: ClassVar[int] = 1
+    handle: ClassVar[None] = None
 
-    def __init__(
-        self,
-        ledger: MemoryLedger,
-        turn: TurnInfo,
-        place: str,
-        definition: ToolDefinition,
-        arguments: Any,
-        write: Callable[[NewEffect], Effect],
-    ) -> None:
-        self.ledger, self.turn, self.place, self.arguments = ledger, turn, place, arguments
-        self.definition, self.tool = definition, definition.name
-        self.tenant, self.conversation = turn.tenant, turn.conversation
-        self.site: Site = (turn.tenant, turn.conversation, turn.id, place)
-        self.state: Literal["claimed", "done", "failed"] = "claimed"
-        self.result: ToolResult | None = None
-        self.started_at, self.ended_at = time.time(), 0.0
-        self._write = write
+    def __attrs_post_init__(self) -> None:
+        self.tenant, self.conversation = self.turn.tenant, self.turn.conversation
+        self.site = (self.tenant, self.conversation, self.turn.id, self.place)
 
     @property
     def key(self) -> str:
         """The key of the effect."""
         return effect_key(*self.site)
 
-    def to_effect(self) -> Effect:
-        """Write the row out."""
-        return self._write(self)
+    @property
+    def tool(self) -> str:
+        """The name of the tool."""
+        return self.definition.name
 
 
 class MemoryLedger:
@@ -107,9 +85,9 @@ class MemoryLedger:
             # A call that was new then may be made again: its turn was resumed in this process.
             slot = call.key if call.key in self._rows else (call.tenant, call.conversation, call.turn, call.place)
             row = self._read(slot)
-            outcome = "yours" if row is None else outcome_of(row, call, self._lives(row.owner), take_over)
+            outcome = "yours" if row is None else effect_rows.outcome_of(row, call, self._lives(row.owner), take_over)
             if outcome == "yours":
-                row = claimed_anew(call, row, owner, now_text())
+                row = effect_rows.claimed_anew(call, row, owner, now_text())
                 self._rows[slot if slot in self._rows else call.key] = row
                 self._leases[owner] = seconds_since_boot() + lease_s
                 self._stay_small()
@@ -147,17 +125,17 @@ class MemoryLedger:
 
     async def remember(self, key: str, fence: int, *, handle: str) -> bool:
         """Keep a handle with a claim; see EffectLedger."""
-        return self._change(key, fence, lambda row: remembered(row, handle))
+        return self._change(key, fence, lambda row: effect_rows.remembered(row, handle))
 
     async def finish(
         self, key: str, fence: int, *, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
     ) -> bool:
         """Record how a claim ended; see EffectLedger."""
-        return self._change(key, fence, lambda row: finished(row, state, result, note, now_text()))
+        return self._change(key, fence, lambda row: effect_rows.finished(row, state, result, note, now_text()))
 
     async def release(self, key: str, fence: int, *, note: str) -> bool:
         """Release a claim; see EffectLedger."""
-        return self._change(key, fence, lambda row: released(row, note, now_text()))
+        return self._change(key, fence, lambda row: effect_rows.released(row, note, now_text()))
 
     async def settle(
         self,
@@ -172,7 +150,7 @@ class MemoryLedger:
         """Replace "unknown" with a person's verdict; see EffectLedger."""
         with self._lock:
             row = self._find(key, tenant)
-            changed = settled(row, self._lives(row.owner), state, by, note, result, now_text())
+            changed = effect_rows.settled(row, self._lives(row.owner), state, by, note, result, now_text())
             self._rows[self._slots.get(row.key, row.key)] = changed
             return changed
 
@@ -229,7 +207,7 @@ class MemoryLedger:
         return self._leases.get(owner, 0.0) > seconds_since_boot()
 
     def _mark_if_dead(self, row: Effect) -> Effect:
-        return mark_if_dead(row, self._lives(row.owner))
+        return effect_rows.mark_if_dead(row, self._lives(row.owner))
 
     def _state(self, slot: str | Site) -> EffectState:
         row = self._rows[slot]
@@ -240,7 +218,7 @@ class MemoryLedger:
         row = self._rows.get(slot)
         if isinstance(row, NewEffect):
             self._slots[row.key] = row.site
-            row = self._rows[slot] = row.to_effect()
+            row = self._rows[slot] = row.write(row)
             # Its owner is this process, which lives as long as the ledger: it needs no lease until it is written out.
             self._leases[row.owner] = math.inf
         return row
@@ -248,7 +226,7 @@ class MemoryLedger:
     def _forget(self, slot: str | Site) -> None:
         row = self._read(slot)
         if row is not None:
-            self._rows[slot] = forgotten(row)
+            self._rows[slot] = effect_rows.forgotten(row)
 
     def _change(self, key: str, fence: int, change: Callable[[Effect], Effect | None]) -> bool:
         with self._lock:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ..calls.lease import Lease
 from ..domain import (
     AnswerEnd,
     ChatRequest,
@@ -54,7 +55,6 @@ from ..errors import StorageError
 from ..plugin.call import Call
 from ..plugin.contracts import TurnJournal
 from ..schema.answer_format import answer_format
-from .lease import Lease
 
 if TYPE_CHECKING:
     from ..events.sink import Sink

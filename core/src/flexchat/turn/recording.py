@@ -17,6 +17,7 @@ from typing import Any
 import attrs
 
 from ..calls.effects import Effects
+from ..calls.lease import Lease
 from ..domain import (
     ChatRequest,
     ChatResponse,
@@ -37,7 +38,6 @@ from ..schema.answer_format import answer_format
 from .active import ActiveTurn
 from .histories import Histories
 from .journal import Journal, request_from_json
-from .lease import Lease
 
 log = logging.getLogger(__name__)
 
@@ -273,20 +273,6 @@ class ConversationRecorder:
             StorageError: The history cannot be read.
         """
         return _continued(request, await self._histories.read(conversation, tenant=tenant))
-
-    async def record(self, conversation: str, call_id: str, *, tenant: str) -> ToolCallRecord | None:
-        """Return the record of a tool call in a conversation; None if it has none of this id.
-
-        Raises:
-            StorageError: The conversation cannot be read.
-        """
-        try:
-            with contained():
-                turns = await self.store.turns(conversation, tenant=tenant)
-        except UnknownConversationError:
-            return None
-        records = (record for turn in reversed(turns) for record in turn.tool_calls or ())
-        return next((record for record in records if record.call_id == call_id), None)
 
     async def _has_turns(self, conversation: str, tenant: str) -> bool:
         try:
