@@ -13,9 +13,9 @@ from flexchat.events.feed import Feed
 from flexchat.llms.llm import Llms
 from flexchat.turn.active import ActiveTurn
 from flexchat.turn.answer import answer
+from flexchat.turn.detection import Prompter
 from flexchat.turn.engine import TurnEngine
 from flexchat.turn.phase_log import PhaseNotes
-from flexchat.turn.prompting import Prompter
 from flexchat.turn.run import read_turn
 
 
@@ -43,7 +43,7 @@ class Answering:
     async def respond(self, profile: Profile, message: str, history: tuple[Message, ...] = ()) -> ChatResponse:
         """Answer a message."""
         turn = self._turn(profile, message, history, None)
-        async with turn.clock.alarm():
+        async with turn.clock:
             return await answer(turn)
 
     async def events(self, profile: Profile, message: str) -> list[Any]:
@@ -51,7 +51,7 @@ class Answering:
         feed, responses = Feed(), []
 
         async def work(turn: ActiveTurn) -> None:
-            async with turn.clock.alarm():
+            async with turn.clock:
                 responses.append(await answer(turn))
 
         turn = self._turn(profile, message, (), feed)

@@ -19,7 +19,6 @@ import attrs
 
 from .assembly import Held, Parts, assemble, assemble_rule, installed_plugins, plugins_for, split_model
 from .calls.manager import ToolLike, as_definition
-from .calls.questions import QuestionBroker
 from .config.model import IntentTable, LimitsTable, ResponseRule, RuleTools, TopicTable
 from .conversations.view import Conversations
 from .domain import (
@@ -69,7 +68,7 @@ from .turn.active import ActiveTurn
 from .turn.engine import TurnEngine
 from .turn.handle import TurnHandle
 from .turn.keyed import JoinedTurn, KeyedTurns, KeyMemory
-from .turn.questions import pause_clocks
+from .turn.questions import ask
 from .turn.recording import MAX_RESUMES, ConversationRecorder
 from .turn.run import Explanation, close_turn, explain, preview, read_turn, run_turn
 
@@ -575,8 +574,7 @@ class FlexChat:
         """
         self._refuse_if_closed()
         turn = current_info(tenant)
-        limit_s = self.config.limits.question_timeout_ms / 1000
-        stopped = functools.partial(pause_clocks, current_turn.get(), current_call.get())
+        waiting = (current_turn.get(), current_call.get())
         place = place_within() if idempotency_key is None else f"key:{idempotency_key}"
         call = Call(
             name=name,
@@ -584,9 +582,7 @@ class FlexChat:
             origin=origin,
             turn=turn,
             context=context,
-            asker=None
-            if on_question is None
-            else QuestionBroker(on_question=on_question, limit_s=limit_s, stopped=stopped),
+            asker=on_question and functools.partial(ask, on_question, self.config.limits, waiting, None),
             path=place,
             is_new=not place,
         )

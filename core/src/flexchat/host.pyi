@@ -7,7 +7,6 @@ from .assembly import (
 )
 from .calls.claim import STORED_RESULT as STORED_RESULT
 from .calls.manager import ToolLike as ToolLike, ToolManager as ToolManager
-from .calls.questions import reply_problem as reply_problem
 from .config.document import (
     ConfigDocument as ConfigDocument,
     MAX_BYTES as MAX_BYTES,
@@ -86,8 +85,13 @@ from .tools.results import as_json as as_json, for_the_model as for_the_model
 from .turn.active import ActiveTurn as ActiveTurn
 from .turn.answer import TOO_MANY_CALLS as TOO_MANY_CALLS
 from .turn.engine import TurnEngine as TurnEngine
-from .turn.next_step import NextStep as NextStep, next_step as next_step, no_answer_reason as no_answer_reason
-from .turn.rounds import rounds as rounds
+from .turn.questions import reply_problem as reply_problem
+from .turn.rounds import (
+    NextStep as NextStep,
+    next_step as next_step,
+    no_answer_reason as no_answer_reason,
+    rounds as rounds,
+)
 from .turn.run import in_turn as in_turn, read_turn as read_turn
 from .turn.template import substitute_variables as substitute_variables
 from .endpoints import CIRCUIT_OPEN as CIRCUIT_OPEN

@@ -37,7 +37,7 @@ async def test_the_alarm_ends_what_is_inside_and_says_what_took_the_time():
     clock = Clock(10)
     clock.activity = "the weather"
     with pytest.raises(TurnTimeoutError, match=r"10 ms \(during the weather\)"):
-        async with clock.alarm():
+        async with clock:
             await asyncio.Event().wait()
 
     assert asyncio.current_task().cancelling() == 0
@@ -47,7 +47,7 @@ async def test_the_alarm_ends_what_is_inside_and_says_what_took_the_time():
 async def test_a_timeout_inside_is_none_of_the_alarms():
     """A tool's own, for one: who raised it deals with it."""
     with pytest.raises(TimeoutError) as caught:
-        async with Clock(10_000).alarm(), asyncio.timeout(0.001):
+        async with Clock(10_000), asyncio.timeout(0.001):
             await asyncio.Event().wait()
 
     assert not isinstance(caught.value, TurnTimeoutError)
@@ -68,7 +68,7 @@ async def test_who_minds_the_time_left_ends_first_even_where_the_process_stands_
             clock.check()
 
     with pytest.raises(TurnTimeoutError):
-        async with clock.alarm():
+        async with clock:
             await work()
 
     assert ended == ["inside"]
@@ -76,7 +76,7 @@ async def test_who_minds_the_time_left_ends_first_even_where_the_process_stands_
 
 async def test_who_cancels_gets_the_cancellation():
     async def work():
-        async with Clock(10_000).alarm():
+        async with Clock(10_000):
             await asyncio.Event().wait()
 
     task = asyncio.create_task(work())
@@ -92,7 +92,7 @@ async def test_an_alarm_and_a_cancellation_at_once_are_a_cancellation(monkeypatc
     monkeypatch.setattr("flexchat.turn.clock._GRACES", 0)
 
     async def work():
-        async with Clock(0).alarm():
+        async with Clock(0):
             await asyncio.Event().wait()
 
     task = asyncio.create_task(work())
@@ -106,7 +106,7 @@ async def test_an_alarm_and_a_cancellation_at_once_are_a_cancellation(monkeypatc
 
 async def test_its_error_is_freed_at_once():
     async def work():
-        async with Clock(0).alarm():
+        async with Clock(0):
             await asyncio.Event().wait()
 
     task = asyncio.create_task(work())
@@ -125,7 +125,7 @@ async def test_its_error_is_freed_at_once():
 async def test_time_can_stand_still():
     """The alarm rings as much later as the clock stood still, however many stopped it."""
     clock = Clock(30)
-    async with clock.alarm():
+    async with clock:
         with clock.pause():
             with clock.pause():
                 await asyncio.sleep(0.06)
@@ -135,7 +135,7 @@ async def test_time_can_stand_still():
     assert 0 < clock.remaining_s() <= 0.03
 
     with pytest.raises(TurnTimeoutError):
-        async with clock.alarm():
+        async with clock:
             await asyncio.Event().wait()
 
 
@@ -149,5 +149,5 @@ async def test_the_alarm_rings_after_the_clock_stood_still():
         await asyncio.Event().wait()
 
     with pytest.raises(TurnTimeoutError):
-        async with asyncio.timeout(60), clock.alarm():
+        async with asyncio.timeout(60), clock:
             await work()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from flexchat.domain import AssistantMessage, ChatResult, TextPart, ToolCall
-from flexchat.turn.next_step import NextStep, calls_to_run, next_step
+from flexchat.turn.rounds import NextStep, calls_to_run, next_step
 
 REASONS = ("stop", "end_turn", "tool_calls", "length", "malformed_tool_call", "pause", "error", "other", None, "")
 RUN, AGAIN, ON, END, UP = (

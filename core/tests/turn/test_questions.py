@@ -16,7 +16,7 @@ from flexchat import (
     ToolContext,
     tool,
 )
-from flexchat.calls.questions import MAX_QUESTIONS, reply_problem
+from flexchat.turn.questions import MAX_QUESTIONS, reply_problem
 from flexchat_testing import ScriptedProvider, calls, says
 from hypothesis import given
 from hypothesis import strategies as st

@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from flexchat.turn.intent import read_category
-from flexchat.turn.topic import Topic, read_topic
+from flexchat.turn.detection import Topic, read_category, read_topic
 
 RECORDED = json.loads((Path(__file__).parent / "recorded_answers.json").read_text(encoding="utf-8"))
 

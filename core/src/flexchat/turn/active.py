@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
@@ -21,7 +22,6 @@ from ..domain import (
     Message,
     Profile,
     RagResults,
-    ReasoningPart,
     ResponseFormat,
     Round,
     ToolCall,
@@ -34,11 +34,13 @@ from ..domain import (
     Usage,
 )
 from ..domain.masking import Mask
-from ..domain.prices import Cost, Price
-from ..errors import InterruptedTurnError, NestedTurnError
+from ..domain.prices import Cost
+from ..errors import InterruptedTurnError, NestedTurnError, UnknownConversationError
 from ..events.sink import Sink
 from ..llms.llm import Llms
 from ..plugin.call import Call, Cited, EarlierResult, Origin, current_turn
+from ..plugin.contracts import ConversationStore
+from ..plugin.foreign import contained
 from ..plugin.hooks import Hooks, record_of
 from ..schema.answer_format import AnswerFormat, answer_format
 from ..tools.registry import ToolRegistry
@@ -105,29 +107,6 @@ class ModelTarget:
     model: str | None = None
     fallback: list[str] = attrs.field(factory=list)
 
-    def round(self, result: ChatResult, elapsed_ms: float, price: Price | None, reasoning: str = "") -> Round:
-        """Return the record of an answer of the model that is asked."""
-        return Round(
-            llm=self.llm,
-            model=self.model or "",
-            elapsed_ms=elapsed_ms,
-            finish_reason=result.finish_reason,
-            reasoning=reasoning,
-            usage=result.usage,
-            price=price,
-        )
-
-
-class StoredRecords(Protocol):
-    """Where the calls of earlier turns are stored."""
-
-    async def record(self, conversation: str, call_id: str, *, tenant: str) -> ToolCallRecord | None:
-        """Load the record of a call of a conversation.
-
-        Raises:
-            StorageError: The conversation cannot be read.
-        """
-
 
 @attrs.define(eq=False, kw_only=True)
 class TurnParts:
@@ -136,7 +115,7 @@ class TurnParts:
     Attributes:
         llms: The models that can be called.
         tools: The tools' registry, executor and limits.
-        stored: Where the conversations are stored; None if none are.
+        store: Where the conversations are kept; None if none are.
         has_ceiling: Whether limits.turn_cost or limits.turn_tokens is set.
         spent: What the turns that have ended cost, by tenant.
     """
@@ -146,7 +125,7 @@ class TurnParts:
     limits: LimitsTable
     hooks: Hooks = attrs.field(factory=Hooks)
     mask: Mask = attrs.field(factory=Mask)
-    stored: StoredRecords | None = None
+    store: ConversationStore | None = None
     spent: dict[str, Cost] = attrs.field(factory=dict)
     has_ceiling: bool = attrs.field(init=False)
     _formats: dict[int, tuple[ResponseFormat, AnswerFormat]] = attrs.field(factory=dict, init=False)
@@ -263,9 +242,8 @@ class ActiveTurn:
         for answer in answers:
             self.has_media = self.has_media or bool(answer.media)
 
-    def add_result(self, result: ChatResult, elapsed_ms: float, price: Price | None) -> None:
-        """Add the result of a request for the answer."""
-        assert self.target is not None
+    def add_result(self, result: ChatResult, round_: Round) -> None:
+        """Add the result of a request for the answer, and its record."""
         self.result, self.unsent_answer = result, result.message
         # The whole answer replaces its pieces: a turn that ends now must not have the text twice.
         self.pieces.clear()
@@ -274,11 +252,7 @@ class ActiveTurn:
                 self.warnings.append(warning)
         if result.usage is not None:
             self.usage = result.usage if self.usage is None else self.usage + result.usage
-        thoughts = ""
-        for part in result.message.parts:
-            if type(part) is ReasoningPart:
-                thoughts += part.text
-        self.rounds.append(self.target.round(result, elapsed_ms, price, thoughts))
+        self.rounds.append(round_)
 
     async def earlier_result(self, call_id: str) -> EarlierResult | None:
         """Return the result of a call that the model was shown: of this turn, or of one in the kept history.
@@ -287,9 +261,12 @@ class ActiveTurn:
             StorageError: The conversation cannot be read.
         """
         record = next((record for record in self.records or () if record.call_id == call_id), None)
-        conversation, stored = self.info.conversation, self.parts.stored
-        if record is None and conversation is not None and stored is not None and self._was_shown(call_id):
-            record = await stored.record(conversation, call_id, tenant=self.info.tenant)
+        conversation, store = self.info.conversation, self.parts.store
+        if record is None and conversation is not None and store is not None and self._was_shown(call_id):
+            with contextlib.suppress(UnknownConversationError), contained():
+                turns = await store.turns(conversation, tenant=self.info.tenant)
+                records = (record for turn in reversed(turns) for record in turn.tool_calls or ())
+                record = next((record for record in records if record.call_id == call_id), None)
         if record is None:
             return None
         max_chars = self.parts.tools.table.max_result_chars

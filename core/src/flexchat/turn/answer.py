@@ -1,21 +1,24 @@
-"""Phase 6: from the matched rule to the response."""
+"""Phase 6: from the matched rule to the response, or to what exists of it when the turn ends early."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import attrs
 
 from ..config.model import ResponseRule, RuleTools
 from ..domain import (
+    AnswerEnd,
     AssistantMessage,
+    ChatEvent,
     ChatOptions,
     ChatRequest,
     ChatResponse,
     ChatResult,
+    ReasoningDelta,
+    ReasoningPart,
     SystemMessage,
     TextDelta,
     TextPart,
@@ -27,13 +30,11 @@ from ..domain import (
 from ..domain.history import repair_history
 from ..errors import ResponseFormatError
 from ..plugin.hooks import ModelRequest
-from ..schema.answer_format import AnswerFormat
+from ..schema.answer_format import AnswerFormat, ReadAnswer
 from .active import ActiveTurn, ModelTarget, end_replay
-from .exchange import exchange, request_to
-from .next_step import NextStep, next_step, no_answer_reason
-from .rounds import can_read_on, messages_of, rounds
+from .exchange import ModelQuery, exchange, request_to
+from .rounds import NextStep, can_read_on, messages_of, next_step, no_answer_reason, rounds
 from .template import substitute_variables
-from .unfinished import without_calls
 
 log = logging.getLogger(__name__)
 
@@ -84,10 +85,7 @@ def first_request(turn: ActiveTurn) -> ModelRequest:
     _assemble_messages(turn, rule)
     offered = turn.parts.offered_to(rule, turn.tools)
     dialogue = _RuleDialogue(turn, rule, _options(rule, turn.request), offered)
-    assert turn.target is not None
-    return request_to(
-        turn, turn.target, turn.messages, dialogue.first, offered=offered, answer_format=turn.answer_format
-    )
+    return request_to(turn, _query(turn, dialogue.first, offered))
 
 
 class _RuleDialogue:
@@ -112,18 +110,7 @@ class _RuleDialogue:
 
     async def ask(self) -> ChatResult:
         turn = self._turn
-        assert turn.target is not None
-        options = self._options if turn.records else self.first
-        result, elapsed_ms, price = await exchange(
-            turn,
-            turn.target,
-            turn.messages + turn.correction,
-            options,
-            offered=self._offered,
-            answer_format=turn.answer_format,
-            is_answer=True,
-        )
-        turn.add_result(result, elapsed_ms, price)
+        result = await _ask(turn, self._options if turn.records else self.first, self._offered)
         turn.clock.activity = "the tool loop"
         return result
 
@@ -132,6 +119,24 @@ class _RuleDialogue:
             self._turn.paused_text += result.content or ""
         max_chars = self._turn.parts.tools.table.max_result_chars
         self._turn.add_answer(messages_of(calls, records, max_chars, can_read_on=self._turn.can_read_on))
+
+
+def _query(turn: ActiveTurn, options: ChatOptions, offered: tuple[str, ...] = ()) -> ModelQuery:
+    assert turn.target is not None
+    return ModelQuery(
+        target=turn.target,
+        messages=turn.messages + turn.correction,
+        options=options,
+        offered=offered,
+        answer_format=turn.answer_format,
+        is_answer=True,
+    )
+
+
+async def _ask(turn: ActiveTurn, options: ChatOptions, offered: tuple[str, ...] = ()) -> ChatResult:
+    result, round_ = await exchange(turn, _query(turn, options, offered))
+    turn.add_result(result, round_)
+    return result
 
 
 def _assemble_messages(turn: ActiveTurn, rule: ResponseRule) -> None:
@@ -152,15 +157,10 @@ def _assemble_messages(turn: ActiveTurn, rule: ResponseRule) -> None:
 async def _answer_at_limit(turn: ActiveTurn, options: ChatOptions) -> ChatResponse:
     """End a loop the model does not end itself: with the specified sentence, or with one answer without tools."""
     if turn.parts.tools.table.at_limit == "answer" or turn.answer_format is not None:
-        assert turn.target is not None
-        messages = turn.messages + turn.correction
-        turn.add_result(
-            *await exchange(turn, turn.target, messages, options, answer_format=turn.answer_format, is_answer=True)
-        )
-        assert turn.result is not None
+        result = await _ask(turn, options)
         # A model that asks for tools once more, although none are offered, has not answered: the specified sentence is
         # used.
-        if turn.answer_format is not None or (turn.result.content and not turn.result.tool_calls):
+        if turn.answer_format is not None or (result.content and not result.tool_calls):
             return await _finish(turn, options, max_iterations_reached=True)
     await end_replay(turn)
     turn.sink.pass_on(TextDelta(0, TOO_MANY_CALLS))
@@ -172,8 +172,8 @@ async def _finish(turn: ActiveTurn, options: ChatOptions, *, max_iterations_reac
     """End with the model's text, or with the specified sentence if a text was due and did not come."""
     parsed = data = None
     if turn.answer_format is not None:
-        await ensure_format(turn, turn.answer_format, options)
-        content, data, parsed = read_answer(turn, turn.answer_format)
+        read = await _read_answer(turn, turn.answer_format, options)
+        content, data, parsed = read.text, read.data, read.parsed
     else:
         content = turn.answer
     result = turn.result
@@ -195,7 +195,7 @@ async def _finish(turn: ActiveTurn, options: ChatOptions, *, max_iterations_reac
 def _response(
     turn: ActiveTurn, content: str, message: AssistantMessage, *, max_iterations_reached: bool = False
 ) -> ChatResponse:
-    message = without_calls(message)
+    message = _without_calls(message)
     own = turn.messages[turn.earlier_count :]
     return turn.to_response(
         content,
@@ -228,58 +228,79 @@ def _options(rule: ResponseRule, request: ChatRequest) -> ChatOptions:
 COMPLAINT = "That answer does not have the required form: {problem}. Write it again, as one JSON object only{schema}."
 
 
-async def ensure_format(turn: ActiveTurn, answer_format: AnswerFormat, options: ChatOptions) -> None:
-    """Ask again, once, if the last answer does not have the form; the request names the fault.
+async def _read_answer(turn: ActiveTurn, answer_format: AnswerFormat, options: ChatOptions) -> ReadAnswer:
+    """Read the last answer; if it does not have the form, ask again, once, with a request that names the fault.
 
     Where tools ruled out asking for the form so far, it is asked for first, without them. The answers without the form
     are no part of the turn's messages.
-    """
-    assert turn.target is not None
-    while problem := _problem(turn, answer_format):
-        assert turn.result is not None
-        if turn.requested_format:
-            # Once only: ``correction`` is set by the first complaint. An answer that was cut off would be cut off
-            # again.
-            if turn.correction or next_step(turn.result) is not NextStep.FINISH:
-                return
-            log.info("the answer does not have its form: %s", problem)
-            complaint = COMPLAINT.format(problem=problem, schema=_schema_text(answer_format))
-            turn.correction = (turn.result.message, UserMessage(content=complaint))
-        # The text before a pause belongs to the answer that is replaced.
-        turn.paused_text = ""
-        messages = turn.messages + turn.correction
-        turn.add_result(
-            *await exchange(turn, turn.target, messages, options, answer_format=answer_format, is_answer=True)
-        )
-
-
-def read_answer(turn: ActiveTurn, answer_format: AnswerFormat) -> tuple[str, Any, Any]:
-    """Return the last answer: its JSON text, its JSON data, and that data as an instance of its class.
 
     Raises:
         ResponseFormatError: It does not have the form.
     """
-    assert turn.result is not None
-    content, finished = turn.answer, next_step(turn.result) is NextStep.FINISH
-    try:
-        match = answer_format.find(content, is_complete=finished)
-        return match.text, match.data, match.parsed
-    except ValueError as error:
-        why = str(error) if finished else no_answer_reason(turn.result.finish_reason)
-        raise ResponseFormatError(why, content) from None
+    while True:
+        assert turn.result is not None
+        is_finished = next_step(turn.result) is NextStep.FINISH
+        try:
+            return answer_format.find(turn.answer, is_complete=is_finished)
+        except ValueError as error:
+            problem = str(error)
+        if turn.requested_format:
+            # Once only: ``correction`` is set by the first complaint. An answer that was cut off would be cut off
+            # again.
+            if turn.correction or not is_finished:
+                why = problem if is_finished else no_answer_reason(turn.result.finish_reason)
+                raise ResponseFormatError(why, turn.answer)
+            log.info("the answer does not have its form: %s", problem)
+            # Not every service passes the schema to its model.
+            schema = answer_format.format.schema
+            hint = "" if schema is None else f", which fits this JSON Schema: {json.dumps(schema, ensure_ascii=False)}"
+            complaint = COMPLAINT.format(problem=problem, schema=hint)
+            turn.correction = (turn.result.message, UserMessage(content=complaint))
+        # The text before a pause belongs to the answer that is replaced.
+        turn.paused_text = ""
+        await _ask(turn, options)
 
 
-def _schema_text(answer_format: AnswerFormat) -> str:
-    """Return the schema for the complaint: not every service passes it to its model."""
-    if answer_format.format.schema is None:
-        return ""
-    return f", which fits this JSON Schema: {json.dumps(answer_format.format.schema, ensure_ascii=False)}"
+def unfinished_response(turn: ActiveTurn) -> ChatResponse:
+    """Return the text so far and the calls that ran, with messages a later turn can continue from.
+
+    If an answer's tools were running, each of its calls has a result: its own, or one with the reason for its absence.
+    Calls of an answer that was still being written never ran, and are left out.
+    """
+    if turn.target is None:  # phase 6 has not begun
+        messages = (UserMessage(content=turn.request.user_message), *turn.request.continuation)
+        return ChatResponse(content="", llm="", model="", messages=messages, warnings=turn.phase_log.warnings)
+    messages, records = turn.messages[turn.earlier_count :], turn.records
+    # The pieces of an unfinished answer are newer than the last whole one.
+    message = _message_so_far(turn.pieces) if turn.pieces else turn.unsent_answer
+    if turn.call_round is not None and turn.unsent_answer is not None:
+        records_at_end = turn.call_round.records_at_end(turn.tools)
+        max_chars = turn.parts.tools.table.max_result_chars
+        answers = messages_of(turn.call_round.requested, records_at_end, max_chars, can_read_on=turn.can_read_on)
+        # Providers refuse a history in which a call has no result, so each call gets one.
+        messages, records = (*messages, turn.unsent_answer, *answers), [*(records or ()), *records_at_end]
+    elif message is not None and (message := _without_calls(message)).parts:
+        messages = (*messages, message)
+    content = turn.paused_text + ((message.content if message is not None else None) or "")
+    return turn.to_response(content, messages, records, warnings=(*turn.phase_log.warnings, *turn.warnings))
 
 
-def _problem(turn: ActiveTurn, answer_format: AnswerFormat) -> str | None:
-    assert turn.result is not None
-    try:
-        answer_format.find(turn.answer, is_complete=next_step(turn.result) is NextStep.FINISH)
-    except ValueError as error:
-        return str(error)
-    return None
+def _message_so_far(pieces: Iterable[ChatEvent]) -> AssistantMessage:
+    """Return the text and the thoughts of an answer that broke off."""
+    texts: dict[tuple[type, int], list[str]] = {}
+    for piece in pieces:
+        if isinstance(piece, AnswerEnd):
+            return piece.result.message
+        if isinstance(piece, TextDelta | ReasoningDelta):
+            texts.setdefault((type(piece), piece.index), []).append(piece.text)
+    parts: list[TextPart | ReasoningPart] = []
+    for (kind, _), texts_of_part in texts.items():
+        if (text := "".join(texts_of_part)).strip():
+            parts.append(TextPart(text=text) if kind is TextDelta else ReasoningPart(text=text))
+    return AssistantMessage(parts=tuple(parts))
+
+
+def _without_calls(message: AssistantMessage) -> AssistantMessage:
+    """Return a message without its calls: one that never ran must not stay unanswered in the history."""
+    calls = message.tool_calls
+    return attrs.evolve(message, parts=tuple(part for part in message.parts if part not in calls)) if calls else message

@@ -20,6 +20,8 @@ process stands still, only one of them passes meanwhile, and whoever was to noti
 class Clock:
     """How long a turn has taken and may still take.
 
+    As a context manager it ends its body with a TurnTimeoutError when time runs out: the turn's only timer.
+
     Args:
         limit_ms: Milliseconds it may take (limits.turn_timeout_ms).
         until: When the surrounding turn's time runs out, by time.monotonic(); None if there is no surrounding turn.
@@ -29,7 +31,8 @@ class Clock:
         until: When its time runs out, by time.monotonic(); later if it was stopped.
     """
 
-    __slots__ = ("_outer", "_started", "_stopped_at", "_stops", "activity", "limit_ms", "until")
+    _timeout: asyncio.Timeout
+    _timer: asyncio.TimerHandle
 
     def __init__(self, limit_ms: int, until: float | None = None) -> None:
         self.limit_ms = limit_ms
@@ -79,35 +82,17 @@ class Clock:
         """Return the error of a turn that takes too long."""
         return TurnTimeoutError(self.limit_ms, self.activity)
 
-    def alarm(self) -> Alarm:
-        """Return a context manager that ends its body when time runs out: the turn's only timer.
-
-        Raises:
-            TurnTimeoutError: The body did not finish in time.
-        """
-        return Alarm(self)
-
-
-class Alarm:
-    """See Clock.alarm."""
-
-    __slots__ = ("_clock", "_timeout", "_timer")
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    async def __aenter__(self) -> None:
         # Never rescheduled to the deadline itself: a stopped clock moves it, and the graces come after it.
         self._timeout = asyncio.timeout(None)
-        self._timer: asyncio.TimerHandle | None = None
-
-    async def __aenter__(self) -> None:
         await self._timeout.__aenter__()
-        self._wait(max(self._clock.remaining_s(), 0), _GRACES)
+        self._wait(max(self.remaining_s(), 0), _GRACES)
 
     def _wait(self, seconds: float, graces: int) -> None:
         self._timer = asyncio.get_running_loop().call_later(seconds, self._check_alarm, graces)
 
     def _check_alarm(self, graces: int) -> None:
-        left_s = self._clock.remaining_s()
+        left_s = self.remaining_s()
         if left_s > _GRACE_S:  # it was stopped meanwhile, or is now
             self._wait(left_s, _GRACES)
         elif graces:
@@ -118,11 +103,10 @@ class Alarm:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._timer is not None
         self._timer.cancel()
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError as over:
-            raise self._clock.timeout_error() from over.with_traceback(None)
+            raise self.timeout_error() from over.with_traceback(None)
         finally:  # breaks cycles: the timeout holds the task, the task its error, the error this frame
             del self._timeout, self._timer

@@ -1,4 +1,4 @@
-"""Phase 2: the documents that match the message."""
+"""Phase 2: the documents that match the message, and those that its answer was based on."""
 
 from __future__ import annotations
 
@@ -6,26 +6,33 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import attrs
 
 from ..config.model import StoreEntry
-from ..domain import ChatRequest, CollectionChoice, CollectionHits, RagResults, RetrievalHits
+from ..domain import ChatRequest, Citation, CollectionChoice, CollectionHits, RagResults, RetrievalHits
 from ..errors import FlexChatError, RetrievalError
+from ..plugin.call import Cited
 from ..plugin.contracts import Retriever
-from ..plugin.foreign import error_name
+from ..plugin.foreign import contained, error_name
+from .detection import Topic, reason
 from .phase_log import PhaseNotes
-from .prompting import wait_in_time
-from .topic import Topic, reason
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 DEFAULT_THRESHOLDS = (0.25, 0.5)
 """Distances below which a hit is a match or a partial match, unless the collection, the store or the embedder sets
 others.
 
 Source: the original's documentation."""
+
+
+_MIN_NAME_CHARS = 4
+"""Characters a title needs to be recognised in a text."""
 
 
 @attrs.frozen
@@ -169,3 +176,51 @@ def _first(*values: float | None) -> float:
 
 def _describe(choice: CollectionChoice) -> str:
     return f"{choice.store}/{choice.collection}" if choice.collection else choice.store
+
+
+async def wait_in_time(seconds: float, work: Awaitable[T]) -> T:
+    """Await a plugin's work, and return its result if it finishes in time.
+
+    Raises:
+        TimeoutError: It took longer.
+        ForeignError: It raised something that is not an Exception; a cancellation of the turn is passed on.
+    """
+    async with asyncio.timeout(seconds):
+        with contained():
+            return await work
+
+
+def citations_of(answer: str, rag: RagResults, in_prompt: bool, cited: Sequence[Cited]) -> tuple[Citation, ...]:
+    """Return the citations of a turn: those of the prompt first, each passage's title and source once.
+
+    Args:
+        in_prompt: Whether the prompt had the documents of phase 2.
+        cited: What tools cited with ToolContext.cite.
+    """
+    passages: list[tuple[CollectionHits | RetrievalHits, str, str]] = []
+    if in_prompt:
+        passages += [(hit, hit.store, "prompt") for hit in rag.hits]
+    passages += [(each.hits, each.store, each.tool) for each in cited]
+    citations: dict[tuple[str, str | None, str | None], Citation] = {}
+    folded = answer.casefold() if passages else ""
+    for hits, store, via in passages:
+        for document, distance in zip(hits.documents, hits.distances, strict=True):
+            key = (document.title, document.source, document.collection)
+            if key not in citations:
+                citations[key] = Citation(
+                    title=document.title,
+                    source=document.source,
+                    collection=document.collection,
+                    store=store,
+                    distance=round(distance, 6),
+                    named=any(_stands_in(name, folded) for name in (document.title, document.source)),
+                    via=via,
+                )
+    return tuple(citations.values())
+
+
+def _stands_in(name: str | None, folded: str) -> bool:
+    if name is None or len(name) < _MIN_NAME_CHARS or name == "Untitled":
+        return False
+    file = name.replace("\\", "/").rsplit("/", 1)[-1]
+    return name.casefold() in folded or (len(file) >= _MIN_NAME_CHARS and file.casefold() in folded)

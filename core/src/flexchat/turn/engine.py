@@ -52,16 +52,15 @@ class TurnEngine:
         recorder: ConversationRecorder | None = None,
         mask: Mask | None = None,
     ) -> None:
-        self.parts = TurnParts(
-            llms=llms, tools=tools, limits=config.limits, hooks=hooks or Hooks(), mask=mask or Mask(), stored=recorder
-        )
+        hooks, mask, store = hooks or Hooks(), mask or Mask(), recorder.store if recorder is not None else None
+        self.parts = TurnParts(llms=llms, tools=tools, limits=config.limits, hooks=hooks, mask=mask, store=store)
         self.router = Router(config, stores or {}, usual_thresholds, mask)
         self.explaining = asyncio.Lock()
         self.recorder = recorder
 
     def record_in(self, recorder: ConversationRecorder) -> None:
         """Record conversations with this recorder from now on."""
-        self.recorder = self.parts.stored = recorder
+        self.recorder, self.parts.store = recorder, recorder.store
 
     def create_turn(
         self,
@@ -103,11 +102,7 @@ class TurnEngine:
             else self.recorder.journal_of(info, request.user_message, request.idempotency_key)
         )
         return self._active(
-            info,
-            request,
-            Sink(info, self.parts.hooks, feed, event_log=event_log, is_whole=is_whole),
-            outer,
-            journal,
+            info, request, Sink(info, self.parts.hooks, feed, event_log=event_log, is_whole=is_whole), outer, journal
         )
 
     async def restore_turn(

@@ -21,6 +21,7 @@ from ..domain import (
     Message,
     ModelRequestFinished,
     ModelRequestStarted,
+    ReasoningPart,
     Round,
     TextDelta,
     ToolMessage,
@@ -29,12 +30,10 @@ from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.media import with_accepted_media
 from ..domain.prices import Cost, Price, dollars
 from ..errors import FlexChatError, ProviderError, ProviderProtocolError, ProviderTimeoutError, TurnLimitError
-from ..plugin.contracts import ChatProvider
 from ..plugin.foreign import ForeignError, contained, error_name
 from ..plugin.hooks import ModelRequest
 from ..schema.answer_format import AnswerFormat
 from .active import ActiveTurn, ModelTarget, end_replay
-from .journal import Journal
 
 if TYPE_CHECKING:
     from ..llms.llm import LLM, Attempts
@@ -42,29 +41,34 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-async def exchange(
-    turn: ActiveTurn,
-    target: ModelTarget,
-    messages: tuple[Message, ...],
-    options: ChatOptions,
-    *,
-    offered: tuple[str, ...] = (),
-    answer_format: AnswerFormat | None = None,
-    is_answer: bool = False,
-    at_most_s: float | None = None,
-) -> tuple[ChatResult, float, Price | None]:
-    """Ask a model, and return its answer, the milliseconds it took and the price of the model that gave it.
+@attrs.frozen(kw_only=True)
+class ModelQuery:
+    """What a model is asked in one exchange.
 
-    If its service cannot be reached or its answer breaks off, the next one on the fallback list is asked, unless part
-    of the answer has been delivered or a tool that must not run twice has run.
-
-    Args:
+    Attributes:
         target: Who is asked; afterwards, who answered.
         options: Without tools, response_format and timeout_s: they depend on who is asked.
         offered: Names of the tools offered to the model.
+        answer_format: What the answer must be; None for any text.
         is_answer: Whether it answers the user: then it is passed on while it is written, if it has a reader.
         at_most_s: Seconds it may take, if fewer than the turn has left. Time spent waiting for a reader does not
             count.
+    """
+
+    target: ModelTarget
+    messages: tuple[Message, ...]
+    options: ChatOptions
+    offered: tuple[str, ...] = ()
+    answer_format: AnswerFormat | None = None
+    is_answer: bool = False
+    at_most_s: float | None = None
+
+
+async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Round]:
+    """Ask a model, and return its answer with the record of it.
+
+    If its service cannot be reached or its answer breaks off, the next one on the fallback list is asked, unless part
+    of the answer has been delivered or a tool that must not run twice has run.
 
     Raises:
         TurnTimeoutError: The turn's time has run out; TimeoutError: at_most_s has passed.
@@ -73,28 +77,31 @@ async def exchange(
         RequestRefusedError: A plugin refused the request.
         ProviderError: No service answered; ProviderProtocolError: one broke its contract.
     """
+    target, parts = query.target, turn.parts
     if turn.journal is not None:
         # Answers are replayed in order and never asked for again: their calls may have run.
-        if is_answer and (recorded := turn.journal.answer()) is not None:
-            return _replay_answer(turn, target, recorded)
+        if query.is_answer and (recorded := turn.journal.answer()) is not None:
+            return _replay_answer(turn, query, recorded)
         await end_replay(turn)
     while True:
-        llm, target.model = turn.parts.llms.resolve(target.llm, target.model)
-        if turn.parts.hooks.gates_requests:
+        llm, target.model = parts.llms.resolve(target.llm, target.model)
+        if parts.hooks.gates_requests:
             await turn.sink.seam()  # gates never run ahead of the reader
-        left_s = turn.clock.remaining_s() if at_most_s is None else min(at_most_s, turn.clock.remaining_s())
+        left_s = turn.clock.remaining_s()
+        if query.at_most_s is not None:
+            left_s = min(query.at_most_s, left_s)
         if left_s <= 0:
             raise turn.clock.timeout_error()
-        if is_answer:
+        if query.is_answer:
             turn.clock.activity = "the model's answer"
-        request = _build_request(turn, llm, target.model, messages, options, offered, answer_format, left_s)
-        if turn.parts.hooks.gates_requests:
-            request = await turn.parts.hooks.before_model_request(request)
+        request = _build_request(turn, query, llm, target.model, left_s)
+        if parts.hooks.gates_requests:
+            request = await parts.hooks.before_model_request(request)
             target.model = request.model
-        if turn.parts.has_ceiling:
+        if parts.has_ceiling:
             await refuse_beyond_limits(turn, llm, target.model)
         if turn.journal is not None:
-            turn.journal.add("request", llm=request.llm, model=request.model, messages=len(messages))
+            turn.journal.add("request", llm=request.llm, model=request.model, messages=len(query.messages))
             # Survives this process from here on: a call of its answer must not exist without the steps that led to it.
             await turn.journal.flush()
         if turn.sink.has_receiver(ModelRequestStarted):
@@ -105,11 +112,11 @@ async def exchange(
             await turn.sink.announce(event)
         started, attempts = time.perf_counter(), llm.attempts(left_s, request.model)
         request_answer = _request_answer if llm.slots is None else _request_in_slot
-        work = request_answer(turn, llm, attempts, request, is_answer=is_answer, is_quiet=answer_format is not None)
+        work = request_answer(turn, query, llm, attempts, request)
         # From here to ``settle`` the pieces can be withdrawn, so that another attempt may follow.
         turn.sink.open_answer()
         try:
-            result = await (work if at_most_s is None else _within(left_s, work))
+            result = await (work if query.at_most_s is None else _within(left_s, work))
         except Exception as error:
             # The request's timeout is the rest of the turn's time: either may end first, and both end the turn.
             is_late = isinstance(error, ProviderTimeoutError) and turn.clock.remaining_s() <= 0
@@ -118,7 +125,7 @@ async def exchange(
             if falls_back:
                 turn.pieces.clear()
             elif is_lost:  # no other attempt follows: what there is of this answer is all the reader will get
-                for piece in _passed_pieces(turn, answer_format is not None):
+                for piece in _passed_pieces(turn, query):
                     turn.sink.pass_on(piece)
             turn.sink.settle()
             await _report_finished(turn, request, started, error=error)
@@ -133,53 +140,54 @@ async def exchange(
         # Looked up before the answer is recorded, so that a resumed turn has the price of then.
         found_price = await llm.find_price(target.model, result.model)
         price = None if found_price is None else found_price.of(result.usage)
-        if is_answer and turn.journal is not None:
-            _record_answer(turn, turn.journal, target, result, elapsed_ms, price)
-        return result, elapsed_ms, price
+        if query.is_answer and turn.journal is not None:
+            turn.journal.add(
+                "answer",
+                result=value_to_dict(result),
+                llm=target.llm,
+                model=target.model,
+                fallback=target.fallback[:],
+                elapsed_ms=elapsed_ms,
+                price=None if price is None else price.to_dict(),
+                asked_for_form=turn.requested_format,
+                warnings=turn.warnings[:],
+            )
+        return result, _round(query, result, elapsed_ms, price)
 
 
-def _record_answer(
-    turn: ActiveTurn, journal: Journal, target: ModelTarget, result: ChatResult, elapsed_ms: float, price: Price | None
-) -> None:
-    journal.add(
-        "answer",
-        result=value_to_dict(result),
+def _replay_answer(turn: ActiveTurn, query: ModelQuery, recorded: Mapping[str, Any]) -> tuple[ChatResult, Round]:
+    target, price = query.target, recorded.get("price")  # older versions wrote none
+    target.llm, target.model, target.fallback = recorded["llm"], recorded["model"], [*recorded["fallback"]]
+    turn.requested_format, turn.warnings = recorded["asked_for_form"], [*recorded["warnings"]]
+    result, price = value_from_dict(ChatResult, recorded["result"]), price and value_from_dict(Price, price)
+    return result, _round(query, result, recorded["elapsed_ms"], price)
+
+
+def _round(query: ModelQuery, result: ChatResult, elapsed_ms: float, price: Price | None) -> Round:
+    thoughts, target = "", query.target
+    if query.is_answer:
+        for part in result.message.parts:
+            if type(part) is ReasoningPart:
+                thoughts += part.text
+    return Round(
         llm=target.llm,
-        model=target.model,
-        fallback=target.fallback[:],
+        model=target.model or "",
         elapsed_ms=elapsed_ms,
-        price=None if price is None else price.to_dict(),
-        asked_for_form=turn.requested_format,
-        warnings=turn.warnings[:],
+        finish_reason=result.finish_reason,
+        reasoning=thoughts,
+        usage=result.usage,
+        price=price,
     )
 
 
-def _replay_answer(
-    turn: ActiveTurn, target: ModelTarget, recorded: Mapping[str, Any]
-) -> tuple[ChatResult, float, Price | None]:
-    target.llm, target.model, target.fallback = recorded["llm"], recorded["model"], [*recorded["fallback"]]
-    turn.requested_format, turn.warnings = recorded["asked_for_form"], [*recorded["warnings"]]
-    result, price = value_from_dict(ChatResult, recorded["result"]), recorded.get("price")  # older versions wrote none
-    return result, recorded["elapsed_ms"], None if price is None else value_from_dict(Price, price)
-
-
-def request_to(
-    turn: ActiveTurn,
-    target: ModelTarget,
-    messages: tuple[Message, ...],
-    options: ChatOptions,
-    *,
-    offered: tuple[str, ...] = (),
-    answer_format: AnswerFormat | None = None,
-) -> ModelRequest:
+def request_to(turn: ActiveTurn, query: ModelQuery) -> ModelRequest:
     """Return the first request ``exchange`` would make; no gate is asked, and nothing is sent.
 
     Raises:
         UnknownLLMError: There is no such entry in llms.
     """
-    llm, model = turn.parts.llms.resolve(target.llm, target.model)
-    left_s = turn.clock.remaining_s()
-    return _build_request(turn, llm, model, messages, options, offered, answer_format, left_s)
+    llm, model = turn.parts.llms.resolve(query.target.llm, query.target.model)
+    return _build_request(turn, query, llm, model, turn.clock.remaining_s())
 
 
 async def _within(seconds: float, work: Awaitable[ChatResult]) -> ChatResult:
@@ -187,38 +195,27 @@ async def _within(seconds: float, work: Awaitable[ChatResult]) -> ChatResult:
         return await work
 
 
-def _build_request(
-    turn: ActiveTurn,
-    llm: LLM,
-    model: str,
-    messages: tuple[Message, ...],
-    options: ChatOptions,
-    offered: tuple[str, ...],
-    answer_format: AnswerFormat | None,
-    left_s: float,
-) -> ModelRequest:
+def _build_request(turn: ActiveTurn, query: ModelQuery, llm: LLM, model: str, left_s: float) -> ModelRequest:
     changes: dict[str, Any] = {"timeout_s": left_s}
-    if offered:
+    if offered := query.offered:
         registry, tools, tool_format = turn.parts.tools.get_registry(), turn.tools, llm.provider.tool_format(model)
         # A tool that its source has lost since it was offered is no longer sent.
-        still_there = offered
         if not registry.still_has(tools):
-            still_there = tuple(
+            offered = tuple(
                 [name for name in offered if (tool := tools.get(name)) is not None and registry.now(tool) is not None]
             )
-        changes["tools"] = tools.wire_tools(tool_format, still_there)
-        for name, reason in tools.dropped_by(tool_format, still_there).items():
+        changes["tools"] = tools.wire_tools(tool_format, offered)
+        for name, reason in tools.dropped_by(tool_format, offered).items():
             warning = f"'{llm.name}' was not offered {name}: {reason}"
             if warning not in turn.warnings:
                 turn.warnings.append(warning)
-    if answer_format is not None:
+    if query.answer_format is not None:
         combines = getattr(llm.provider, "combines_tools_and_format", None)
-        turn.requested_format = not offered or combines is None or combines(model)
+        turn.requested_format = not query.offered or combines is None or combines(model)
         if turn.requested_format:
-            changes["response_format"] = answer_format.format
-    if turn.has_media:
-        messages = _with_accepted_media(messages, llm, model)
-    options = attrs.evolve(options, **changes)
+            changes["response_format"] = query.answer_format.format
+    messages = _with_accepted_media(query.messages, llm, model) if turn.has_media else query.messages
+    options = attrs.evolve(query.options, **changes)
     return ModelRequest(info=turn.info, llm=llm.name, model=model, messages=messages, options=options)
 
 
@@ -234,19 +231,19 @@ def _with_accepted_media(messages: tuple[Message, ...], llm: LLM, model: str) ->
     )
 
 
-async def _request_in_slot(turn: ActiveTurn, llm: LLM, *rest: Any, **choices: Any) -> ChatResult:
+async def _request_in_slot(turn: ActiveTurn, query: ModelQuery, llm: LLM, *rest: Any) -> ChatResult:
     assert llm.slots is not None
     activity, turn.clock.activity = turn.clock.activity, f"waiting until '{llm.name}' has fewer requests (max_parallel)"
     async with llm.slots.here():
         turn.clock.activity = activity
-        return await _request_answer(turn, llm, *rest, **choices)
+        return await _request_answer(turn, query, llm, *rest)
 
 
 async def _request_answer(
-    turn: ActiveTurn, llm: LLM, attempts: Attempts, request: ModelRequest, *, is_answer: bool, is_quiet: bool
+    turn: ActiveTurn, query: ModelQuery, llm: LLM, attempts: Attempts, request: ModelRequest
 ) -> ChatResult:
     """Ask until there is an answer, or an error that another attempt cannot fix."""
-    streams = is_answer and turn.sink.is_read
+    streams = query.is_answer and turn.sink.is_read
     while True:
         options = attempts.within(request.options)
         try:
@@ -255,14 +252,14 @@ async def _request_answer(
                     pieces: Any = llm.provider.stream_chat(  # type: ignore[attr-defined]
                         request.messages, request.model, options
                     )
-                    result = await _stream_answer(turn, attempts, pieces, is_quiet)
+                    result = await _stream_answer(turn, query, attempts, pieces)
                 else:
                     result = await llm.provider.generate_chat(request.messages, request.model, options)
             if not isinstance(result, ChatResult):
                 raise _protocol_error(llm, request.model, f"its answer is {type(result).__name__}, not ChatResult")
         except ProviderError as error:
             # Taken back before the pause of a retry: a reader that comes meanwhile must not get these pieces.
-            attempts.delivered = not turn.sink.take_back(len(_passed_pieces(turn, is_quiet))) if streams else False
+            attempts.delivered = streams and not turn.sink.take_back(len(_passed_pieces(turn, query)))
             if not await attempts.again(error):
                 raise
             turn.pieces.clear()
@@ -273,26 +270,22 @@ async def _request_answer(
             attempts.delivered = attempts.began
             raise _protocol_error(llm, request.model, str(error)) from error
         except Exception as error:
-            if is_answer:
+            if query.is_answer:
                 raise  # a bug in the provider: its author wants to see it unchanged
             attempts.delivered = attempts.began
             raise _protocol_error(llm, request.model, error_name(error)) from error
         else:
             if streams and not llm.streams:
-                if result.content and not is_quiet:
+                if result.content and query.answer_format is None:
                     turn.sink.pass_on(TextDelta(0, result.content))
                 turn.sink.pass_on(AnswerEnd(result))
             return result
 
 
-async def _stream_answer(turn: ActiveTurn, attempts: Attempts, pieces: Any, is_quiet: bool) -> Any:
-    """Pass on the pieces of an answer as they arrive.
-
-    Args:
-        is_quiet: Hold texts back: an answer whose form is unchecked must not reach the reader.
-    """
+async def _stream_answer(turn: ActiveTurn, query: ModelQuery, attempts: Attempts, pieces: Any) -> Any:
+    """Pass on the pieces of an answer as they arrive; a text whose form is unchecked must not reach the reader."""
     forward, keep, clock, result = turn.sink.pass_on, turn.pieces.append, turn.clock, None
-    is_whole, ended = turn.sink.is_whole, False
+    is_whole, is_quiet, ended = turn.sink.is_whole, query.answer_format is not None, False
     async with aclosing(pieces):
         async for piece in pieces:
             # Set at the first piece: a service whose stream breaks later counts as alive for its breaker.
@@ -316,11 +309,11 @@ async def _stream_answer(turn: ActiveTurn, attempts: Attempts, pieces: Any, is_q
     return result
 
 
-def _passed_pieces(turn: ActiveTurn, is_quiet: bool) -> list[ChatEvent]:
+def _passed_pieces(turn: ActiveTurn, query: ModelQuery) -> list[ChatEvent]:
     """Return the pieces of the answer being written that the reader gets at once."""
     if turn.sink.is_whole:
         return []
-    return [piece for piece in turn.pieces if not (is_quiet and type(piece) is TextDelta)]
+    return [piece for piece in turn.pieces if query.answer_format is None or type(piece) is not TextDelta]
 
 
 async def _report_finished(turn: ActiveTurn, request: ModelRequest, started: float, **outcome: Any) -> float:
@@ -353,9 +346,8 @@ class _BrokenContractError(Exception):
 
 
 def _protocol_error(llm: LLM, model: str, how: str) -> ProviderProtocolError:
-    provider: ChatProvider = llm.provider
-    text = f"the provider {provider.name} broke its contract: {how}"
-    return ProviderProtocolError(text, provider=provider.name, model=model)
+    name = llm.provider.name
+    return ProviderProtocolError(f"the provider {name} broke its contract: {how}", provider=name, model=model)
 
 
 async def refuse_beyond_limits(turn: ActiveTurn, llm: LLM, model: str) -> None:

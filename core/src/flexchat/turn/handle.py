@@ -6,14 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
-from ..domain import (
-    StreamEvent,
-    TextDelta,
-    Turn,
-    TurnFailed,
-    TurnInfo,
-    TurnStarted,
-)
+from ..domain import StreamEvent, TextDelta, Turn, TurnFailed, TurnInfo, TurnStarted
 from ..domain.journal import JournaledEvent
 from ..events.log import EventLog
 from .active import ActiveTurn

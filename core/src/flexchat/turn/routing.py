@@ -12,12 +12,10 @@ from ..domain.masking import Mask
 from ..errors import StuckTurnError
 from ..plugin.contracts import Retriever
 from .active import ActiveTurn, end_replay
+from .detection import IntentDetector, Prompter, Topic, TopicDetector
 from .documents import DocumentCollector
-from .intent import IntentDetector
 from .matching import match_response_rule, needs_of, topic_model
 from .phase_log import PhaseNotes
-from .prompting import Prompter
-from .topic import Topic, TopicDetector
 
 NOT_ASKED = PhaseNotes(skipped="no rule asks for it")
 NOT_CHOSEN = PhaseNotes(skipped="no collection is chosen")

@@ -38,15 +38,14 @@ from ..events.feed import Feed
 from ..plugin.call import current_turn
 from ..plugin.hooks import ModelRequest
 from .active import ActiveTurn, end_replay
-from .answer import answer, first_request
-from .citations import citations_of
+from .answer import answer, first_request, unfinished_response
+from .documents import citations_of
 from .engine import TurnEngine
 from .journal import Journal
 from .matching import MAX_PASSED_OVER, RuleVerdict, each_verdict
 from .recording import Save
 from .rounds import cancel_and_wait
 from .template import shows_documents, substitute_variables
-from .unfinished import unfinished_response
 
 log = logging.getLogger(__name__)
 
@@ -142,7 +141,7 @@ async def _run_phases(engine: TurnEngine, turn: ActiveTurn, save: Save | None) -
     turn.phase_log.restart()
     with in_turn(turn):
         try:
-            async with turn.clock.alarm():
+            async with turn.clock:
                 if turn.sink.has_receiver(TurnStarted):
                     await turn.sink.emit(TurnStarted(info=turn.info, user_message=turn.request.user_message))
                 await engine.router.route(turn)
@@ -182,11 +181,7 @@ async def _generate_response(turn: ActiveTurn) -> ChatResponse:
     response = await answer(turn)
     if log_.warnings:
         response = attrs.evolve(response, warnings=(*log_.warnings, *response.warnings))
-    printable = {
-        "llm": response.llm,
-        "model": response.model,
-        "tool_calls": len(response.tool_calls or ()),
-    }
+    printable = {"llm": response.llm, "model": response.model, "tool_calls": len(response.tool_calls or ())}
     await log_.end(turn.sink, phase, response, printable, usage=response.usage)
     return response
 
@@ -350,7 +345,7 @@ async def explain(engine: TurnEngine, request: ChatRequest) -> Explanation:
     """
     turn = engine.create_turn(request)
     with in_turn(turn):
-        async with turn.clock.alarm():
+        async with turn.clock:
             await engine.router.profile(turn)
             verdicts = await _verdicts(engine, turn.profile)
             fitting = next((verdict.rule for verdict in verdicts if verdict.fits), None)
@@ -387,7 +382,7 @@ async def preview(engine: TurnEngine, request: ChatRequest) -> ModelRequest:
     if conversation is not None and recorder is not None:
         turn.request = await recorder.continued(request, conversation, turn.info.tenant)
     with in_turn(turn):
-        async with turn.clock.alarm():
+        async with turn.clock:
             await engine.router.route(turn)
         return first_request(turn)
 

@@ -12,7 +12,7 @@ import attrs
 from ..domain import Document, Profile
 from ..errors import UnknownNameError, did_you_mean
 
-_VARIABLE = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
+VARIABLE = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
 _INDEX = re.compile(r"[0-9]{1,9}")  # int() refuses a long one, and str.isdigit() accepts "²"
 _MISSING = object()
 
@@ -47,7 +47,7 @@ def fill_in(template: str, variables: Mapping[str, Any]) -> str:
             missing.append(match.group(1))
         return "" if value is _MISSING else _text(value)
 
-    filled = _VARIABLE.sub(value_of, template)
+    filled = VARIABLE.sub(value_of, template)
     if missing:
         raise UnknownNameError(_missing_text(missing, variables))
     return filled
@@ -66,7 +66,7 @@ def _missing_text(missing: Sequence[str], variables: Mapping[str, Any]) -> str:
 
 def variables_of(template: str) -> tuple[str, ...]:
     """Return the variables a prompt names, each once; {{documents.0.title}} counts as documents."""
-    return tuple(dict.fromkeys(path.partition(".")[0] for path in _VARIABLE.findall(template)))
+    return tuple(dict.fromkeys(path.partition(".")[0] for path in VARIABLE.findall(template)))
 
 
 def shows_documents(template: str) -> bool:

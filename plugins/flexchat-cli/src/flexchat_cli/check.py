@@ -20,9 +20,9 @@ from flexchat.errors import ConfigError, Problem, ToolClashError, UnknownToolFor
 from flexchat.llms.llm import Llms
 from flexchat.plugin.host import PluginHost
 from flexchat.tools.registry import verify_trouble
+from flexchat.turn.detection import VARIABLES
 from flexchat.turn.matching import needs_of
 from flexchat.turn.template import variables_of
-from flexchat.turn.topic import VARIABLES
 
 from .context import OK, UNUSABLE, CommandContext, UsageError
 from .parameters import FILE_NAME, argument, command

@@ -300,7 +300,7 @@ class _Dialogue:
         """Run the tool loop until there is an answer."""
         turn, client = self._turn, self._client
         with in_turn(turn):
-            async with turn.clock.alarm():
+            async with turn.clock:
                 why = await rounds(turn, self, self._offered, client.max_iterations)
         if not why:
             return self._ended()
