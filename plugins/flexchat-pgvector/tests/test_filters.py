@@ -5,7 +5,7 @@ import json
 import psycopg
 import pytest
 from flexchat.store import holds, read_filter
-from flexchat_pgvector.rows import condition_sql, facts, metadata_text
+from flexchat_pgvector.tables import condition_sql, facts, metadata_text
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from psycopg import sql

@@ -7,9 +7,9 @@ import pytest
 from flexchat import AssistantMessage, ToolMessage, Usage, UserMessage
 from flexchat.plugin import ToolCall
 from flexchat.store import ConversationTurn, StorageError, UnknownConversationError
-from flexchat_postgresql.config import PostgresqlConfig
 from flexchat_postgresql.connections import Connections
 from flexchat_postgresql.conversation_store import PostgresqlConversations
+from flexchat_postgresql.plugin import PostgresqlConfig
 from flexchat_postgresql.tables import CONVERSATIONS
 from flexchat_sdk import OpaquePart, ProviderData, TextPart
 from hypothesis import given, settings
@@ -187,7 +187,7 @@ WRITER = """
 import asyncio, json, sys
 from flexchat import UserMessage
 from flexchat.store import ConversationTurn
-from flexchat_postgresql.config import PostgresqlConfig
+from flexchat_postgresql.plugin import PostgresqlConfig
 from flexchat_postgresql.connections import Connections
 from flexchat_postgresql.conversation_store import PostgresqlConversations
 
@@ -228,9 +228,9 @@ async def test_tables_of_an_older_flexchat_are_taken_over(dsn, schema):
     turn_of_old = '{"id":"1","messages":[{"role":"user","content":"hello"}],"topic":"x","at":"2026"}'
     async with old.transaction(write=True) as connection:
         begun = "INSERT INTO {s}.conversations VALUES ('t', 'c', 'hello', 'hello', 'x', 1, '2026', '2026', 1)"
-        await connection.execute(old.sql(begun))
+        await connection.execute(begun)
         added = "INSERT INTO {s}.turns VALUES ('t', 'c', 1, '1', 'hello', %s)"
-        await connection.execute(old.sql(added), (turn_of_old,))
+        await connection.execute(added, (turn_of_old,))
     await old.aclose()
     store = PostgresqlConversations(config)
 

@@ -7,10 +7,10 @@ import psycopg
 import pytest
 from flexchat import FlexChat, UserMessage, tool
 from flexchat.store import ConversationTurn, EffectCall, StorageError
-from flexchat_postgresql.config import PostgresqlConfig
 from flexchat_postgresql.connections import Connections
 from flexchat_postgresql.conversation_store import PostgresqlConversations
 from flexchat_postgresql.owners import Watch
+from flexchat_postgresql.plugin import PostgresqlConfig
 from flexchat_postgresql.tables import CONVERSATIONS
 from postgres_server import breaking
 
@@ -207,7 +207,7 @@ async def test_tables_of_an_older_flexchat_get_what_is_new(dsn, schema):
     old = Connections(config, name="conversations", part="conversations", steps=CONVERSATIONS[:2], error=StorageError)
     async with old.transaction(write=True) as connection:
         begun = "INSERT INTO {s}.conversations VALUES ('t', 'c', 'hello', 'hello', 'x', 0, '2026', '2026', 1)"
-        await connection.execute(old.sql(begun))
+        await connection.execute(begun)
     await old.aclose()
     store = PostgresqlConversations(config)
     ledger = store.ledger()

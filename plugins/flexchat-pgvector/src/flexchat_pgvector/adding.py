@@ -9,11 +9,10 @@ import attrs
 import psycopg
 from flexchat.plugin import FlexChatError
 from flexchat.store import Embedder, RetrievalError, Source, UnknownCollectionError
-from flexchat_postgresql import Connections
+from flexchat_postgresql import Connection, Connections
 from psycopg import sql
 
-from .collections import StoredCollection, Tables, known_collection, lock_collection, open_tables
-from .rows import Row, stored_name, vector_texts
+from .tables import Row, StoredCollection, known_collection, lock_collection, stored_name, vector_texts
 
 _LOG = logging.getLogger(__name__)
 
@@ -38,9 +37,9 @@ class Adder:
         while True:
             missing = await self._without_vectors(rows, collection)
             await self._embed([text for text in missing if text not in vectors], collection, vectors)
-            async with open_tables(self._connections, write=True) as tables:
-                stored = await lock_collection(tables, collection, self._language)
-                changed = await self._store(tables, stored, rows, source, vectors)
+            async with self._connections.transaction(write=True) as connection:
+                stored = await lock_collection(connection, collection, self._language)
+                changed = await self._store(connection, stored, rows, source, vectors)
             if changed is not None:
                 break  # Otherwise a concurrent add replaced a text whose stored vector was to be reused: embed again.
         if self._indexed and changed:
@@ -48,14 +47,14 @@ class Adder:
         return changed
 
     async def _without_vectors(self, rows: Mapping[str, Row], collection: str) -> list[str]:
-        async with open_tables(self._connections) as tables:
+        async with self._connections.transaction() as connection:
             try:
-                stored = await known_collection(tables, collection)
+                stored = await known_collection(connection, collection)
             except UnknownCollectionError:
                 return list({row.read_as: None for row in rows.values()}) if self._embedder else []
             if not self._makes_vectors(stored):
                 return []
-            hashes = await self._stored_hashes(tables, stored.id, rows)
+            hashes = await self._stored_hashes(connection, stored.id, rows)
         return list({r.read_as: None for r in rows.values() if hashes.get(r.id, (b"", b""))[0] != r.text_hash})
 
     def _makes_vectors(self, collection: StoredCollection) -> bool:
@@ -93,60 +92,64 @@ class Adder:
             vectors.update(zip(batch, vector_texts(embedded, len(batch), dimensions, self._embedder.name), strict=True))
 
     async def _stored_hashes(
-        self, tables: Tables, collection_id: int, rows: Mapping[str, Row]
+        self, connection: Connection, collection_id: int, rows: Mapping[str, Row]
     ) -> dict[str, tuple[bytes, bytes]]:
         query = "SELECT id, text_hash, hash FROM {s}.documents WHERE collection_id = %s AND id = ANY(%s)"
-        stored = await tables.rows(query, (collection_id, [*rows]))
+        stored = await connection.rows(query, (collection_id, [*rows]))
         return {id: (text_hash, hash) for id, text_hash, hash in stored}
 
     async def _store(
         self,
-        tables: Tables,
+        connection: Connection,
         collection: StoredCollection,
         rows: Mapping[str, Row],
         source: Source | None,
         vectors: Mapping[str, str],
     ) -> int | None:
         """Store everything in this transaction; return None and store nothing if a vector is missing."""
-        hashes = await self._stored_hashes(tables, collection.id, rows)
+        hashes = await self._stored_hashes(connection, collection.id, rows)
         changed = [row for row in rows.values() if hashes.get(row.id, (b"", b""))[1] != row.hash]
         new = [row for row in changed if hashes.get(row.id, (b"", b""))[0] != row.text_hash]
         if self._makes_vectors(collection):
             if any(row.read_as not in vectors for row in new):
                 return None
-            await self._check_dimensions(tables, collection, [vectors[row.read_as] for row in new])
+            await self._check_dimensions(connection, collection, [vectors[row.read_as] for row in new])
         else:
             vectors = {}
         common = {"collection": collection.id, "digest": source and source.digest, "language": collection.language}
         values = [{**attrs.asdict(row), **common, "words": row.read_as[:WORDS_OF]} for row in changed]
-        async with tables.connection.cursor() as cursor:
-            await cursor.executemany(self._connections.sql(_UPSERT), values)
+        async with connection.raw.cursor() as cursor:
+            await cursor.executemany(connection.compose(_UPSERT), values)
             if vectors:
                 pairs = [(vectors[row.read_as], collection.id, row.id) for row in new]
-                await cursor.executemany(self._connections.sql(_UPSERT_VECTOR), pairs)
+                await cursor.executemany(connection.compose(_UPSERT_VECTOR), pairs)
         delta = sum(row.id not in hashes for row in changed)
         if source is not None:
-            delta -= await self._finish_source(tables, collection.id, source, [*rows])
+            delta -= await self._finish_source(connection, collection.id, source, [*rows])
         if delta:
             counted = "UPDATE {s}.collections SET documents = documents + %s WHERE id = %s"
-            await tables.execute(counted, (delta, collection.id))
+            await connection.execute(counted, (delta, collection.id))
         return len(changed)
 
-    async def _check_dimensions(self, tables: Tables, collection: StoredCollection, vectors: Sequence[str]) -> None:
+    async def _check_dimensions(
+        self, connection: Connection, collection: StoredCollection, vectors: Sequence[str]
+    ) -> None:
         if not vectors or self._embedder is None:
             return
         dimensions = vectors[0].count(",") + 1
         about = collection.about
         if about.dimensions is None:
             statement = "UPDATE {s}.collections SET embedding = %s, dimensions = %s WHERE id = %s"
-            await tables.execute(statement, (self._embedder.name, dimensions, collection.id))
+            await connection.execute(statement, (self._embedder.name, dimensions, collection.id))
         elif dimensions != about.dimensions:
             raise RetrievalError(
                 f"{self._embedder.name} makes vectors of length {dimensions}, and those of the collection "
                 f"'{about.name}' have {about.dimensions}: delete the collection and add its documents anew"
             )
 
-    async def _finish_source(self, tables: Tables, collection_id: int, source: Source, ids: Sequence[str]) -> int:
+    async def _finish_source(
+        self, connection: Connection, collection_id: int, source: Source, ids: Sequence[str]
+    ) -> int:
         """Record the source and, if it is complete, delete the documents it no longer has.
 
         Returns:
@@ -154,24 +157,24 @@ class Adder:
         """
         name = stored_name("source", source.name)
         touched = "UPDATE {s}.documents SET digest = %s WHERE collection_id = %s AND id = ANY(%s)"
-        await tables.execute(touched, (source.digest, collection_id, list(ids)))
-        await tables.execute(_UPSERT_SOURCE, (collection_id, name, source.digest, source.complete, source.complete))
+        await connection.execute(touched, (source.digest, collection_id, list(ids)))
+        await connection.execute(_UPSERT_SOURCE, (collection_id, name, source.digest, source.complete, source.complete))
         if not source.complete:
             return 0
         statement = "DELETE FROM {s}.documents WHERE collection_id = %s AND source = %s AND digest IS DISTINCT FROM %s"
-        return (await tables.execute(statement, (collection_id, name, source.digest))).rowcount
+        return (await connection.execute(statement, (collection_id, name, source.digest))).rowcount
 
     async def _index(self, collection_id: int) -> None:
         """Create the collection's vector index if missing. It only affects speed."""
         if collection_id in self._seen_indexes:
             return
         try:
-            async with open_tables(self._connections, write=True) as tables:
+            async with self._connections.transaction(write=True) as connection:
                 query = "SELECT dimensions FROM {s}.collections WHERE id = %s FOR UPDATE"
-                dimensions = [row[0] for row in await tables.rows(query, (collection_id,)) if row[0] is not None]
+                dimensions = [row[0] for row in await connection.rows(query, (collection_id,)) if row[0] is not None]
                 if not dimensions or dimensions[0] > MAX_INDEXED:
                     return
-                await tables.execute(
+                await connection.execute(
                     "CREATE INDEX IF NOT EXISTS {index} ON {s}.vectors "
                     "USING hnsw ((embedding::halfvec({dimensions})) halfvec_cosine_ops) "
                     "WHERE collection_id = {collection}",

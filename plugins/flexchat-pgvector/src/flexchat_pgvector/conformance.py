@@ -7,11 +7,10 @@ dsn of a scratch database.
 from __future__ import annotations
 
 from flexchat.store import DocumentStore, DocumentStoreContext
-from flexchat_postgresql.conformance import schema_of
+from flexchat_postgresql.conformance import settings_of
 from flexchat_testing import DocumentStoreConformance
 
-from .config import PgvectorConfig
-from .plugin import create_documents
+from .plugin import PgvectorConfig, create_documents
 
 
 class Pgvector(DocumentStoreConformance):
@@ -22,5 +21,4 @@ class Pgvector(DocumentStoreConformance):
 
     def make_store(self, context: DocumentStoreContext) -> DocumentStore:
         """Return a store with a schema of its own for each folder."""
-        dsn, schema = schema_of(context.folder)
-        return create_documents(PgvectorConfig(dsn=dsn, schema=schema, pool_size=3), context)
+        return create_documents(PgvectorConfig(**settings_of(context.folder)), context)

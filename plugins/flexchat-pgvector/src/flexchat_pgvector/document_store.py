@@ -22,17 +22,9 @@ from flexchat.store import (
 from flexchat_postgresql import Connections
 from psycopg import sql
 
+from . import tables
 from .adding import Adder, index_name
-from .collections import (
-    DOCUMENTS,
-    all_collections,
-    known_collection,
-    lock_collection,
-    metadata_fields,
-    open_tables,
-)
-from .config import PgvectorConfig
-from .rows import condition_sql, document_of, metadata_text, read_as, rows_of, stored_name
+from .plugin import PgvectorConfig
 from .searching import DEPTH, Ranking, SearchQuery, by_vector, by_words, hits_of, question_vector
 
 _LOG = logging.getLogger(__name__)
@@ -49,7 +41,7 @@ class PgvectorStore:
         self._config, self._name, self._reranker = config, context.name, context.reranker
         self._embedder = context.embedder if config.search != "keyword" else None
         self._connections = Connections(
-            config, name=context.name, part="documents", steps=DOCUMENTS, error=RetrievalError
+            config, name=context.name, part="documents", steps=tables.DOCUMENTS, error=RetrievalError
         )
         self._adder = Adder(self._connections, self._embedder, config.language, indexed=config.index == "hnsw")
 
@@ -61,13 +53,13 @@ class PgvectorStore:
         The distance of a hit is the cosine distance or, without vectors, the weighted share of the question's words
         that it lacks, from 0 to 1.
         """
-        condition = condition_sql(read_filter(where))
+        condition = tables.condition_sql(read_filter(where))
         text = storable(text)
-        async with open_tables(self._connections) as tables:
+        async with self._connections.transaction() as connection:
             if collection is None:
-                among = [*(await all_collections(tables)).values()]
+                among = [*(await tables.all_collections(connection)).values()]
             else:
-                among = [await known_collection(tables, storable(collection))]
+                among = [await tables.known_collection(connection, storable(collection))]
         self._check_embedder()
         is_vector, is_keyword = self._config.search == "vector", self._config.search == "keyword"
         vector, compared = None, list[int]()
@@ -81,14 +73,14 @@ class PgvectorStore:
             filter=condition,
             depth=max(DEPTH, top_k),
         )
-        async with open_tables(self._connections) as tables:
-            near = await by_vector(tables, question, indexed=self._config.index == "hnsw")
-            words = Ranking(keys=()) if is_vector else await by_words(tables, question)
+        async with self._connections.transaction() as connection:
+            near = await by_vector(connection, question, indexed=self._config.index == "hnsw")
+            words = Ranking(keys=()) if is_vector else await by_words(connection, question)
             keys = fused([near.keys, words.keys])
             best = keys[: max(top_k, RERANKED) if self._reranker else top_k]
-            rows = await hits_of(tables, question, best)
+            rows = await hits_of(connection, question, best)
         hits = [
-            (document_of(*fields), words.distances.get(key, 1.0) if distance is None else distance)
+            (tables.document_of(*fields), words.distances.get(key, 1.0) if distance is None else distance)
             for key in best
             if key in rows
             for distance, *fields in [rows[key]]
@@ -106,8 +98,8 @@ class PgvectorStore:
 
     async def collections(self) -> Sequence[Collection]:
         """Return all collections, sorted by name."""
-        async with open_tables(self._connections) as tables:
-            return [stored.about for stored in (await all_collections(tables)).values()]
+        async with self._connections.transaction() as connection:
+            return [stored.about for stored in (await tables.all_collections(connection)).values()]
 
     async def add(self, documents: Sequence[Document], *, collection: str, source: Source | None = None) -> int:
         """Store documents, all or none; see DocumentStore.
@@ -116,11 +108,13 @@ class PgvectorStore:
         """
         self._check_embedder()
         if source is not None:
-            source = attrs.evolve(source, name=stored_name("source", source.name), digest=storable(source.digest))
-        name = stored_name("collection", collection)
-        async with open_tables(self._connections) as tables:
-            fields = await metadata_fields(tables, name)
-        return await self._adder.add(rows_of(documents, source, *fields), name, source)
+            source = attrs.evolve(
+                source, name=tables.stored_name("source", source.name), digest=storable(source.digest)
+            )
+        name = tables.stored_name("collection", collection)
+        async with self._connections.transaction() as connection:
+            fields = await tables.metadata_fields(connection, name)
+        return await self._adder.add(tables.rows_of(documents, source, *fields), name, source)
 
     async def delete(
         self,
@@ -131,9 +125,9 @@ class PgvectorStore:
         where: Where | None = None,
     ) -> int:
         """Delete the documents that match all given criteria. Returns their number."""
-        condition, parameters = condition_sql(read_filter(where))
-        async with open_tables(self._connections, write=True) as tables:
-            stored = await lock_collection(tables, storable(collection))
+        condition, parameters = tables.condition_sql(read_filter(where))
+        async with self._connections.transaction(write=True) as connection:
+            stored = await tables.lock_collection(connection, storable(collection))
             statement = """
                 WITH gone AS (
                     DELETE FROM {s}.documents d WHERE d.collection_id = %s AND {condition}
@@ -143,10 +137,10 @@ class PgvectorStore:
                 ) SELECT source, count(*) FROM gone GROUP BY source"""
             names = [None if values is None else [*map(storable, values)] for values in (ids, sources)]
             values = (stored.id, *parameters, names[0], names[0], names[1], names[1])
-            deleted = await tables.rows(statement, values, condition=condition)
+            deleted = await connection.rows(statement, values, condition=condition)
             count = sum(number for _, number in deleted)
             touched = [source for source, _ in deleted if source is not None]
-            await tables.execute(
+            await connection.execute(
                 """
                 DELETE FROM {s}.sources s WHERE s.collection_id = %s
                 AND (s.name = ANY(%s::text[]) OR s.name = ANY(%s::text[])) AND NOT EXISTS (
@@ -155,32 +149,32 @@ class PgvectorStore:
                 (stored.id, touched, names[1] if ids is None and where is None else []),
             )
             counted = "UPDATE {s}.collections SET documents = documents - %s WHERE id = %s"
-            await tables.execute(counted, (count, stored.id))
+            await connection.execute(counted, (count, stored.id))
         return int(count)
 
     async def list(
         self, *, collection: str, where: Where | None = None, limit: int = 100, after: str | None = None
     ) -> Sequence[Document]:
         """Return at most ``limit`` documents in order of their ids, starting after the id ``after``."""
-        condition, parameters = condition_sql(read_filter(where))
-        async with open_tables(self._connections) as tables:
-            stored = await known_collection(tables, storable(collection))
+        condition, parameters = tables.condition_sql(read_filter(where))
+        async with self._connections.transaction() as connection:
+            stored = await tables.known_collection(connection, storable(collection))
             statement = """
                 SELECT id, title, source, text, metadata FROM {s}.documents d
                 WHERE collection_id = %s AND id > %s AND {condition} ORDER BY id LIMIT %s"""
             values = (stored.id, storable(after or ""), *parameters, max(limit, 0))
-            rows = await tables.rows(statement, values, condition=condition)
-        return [document_of(stored.about.name, *row) for row in rows]
+            rows = await connection.rows(statement, values, condition=condition)
+        return [tables.document_of(stored.about.name, *row) for row in rows]
 
     async def sources(self, *, collection: str, limit: int = 1000, after: str | None = None) -> Sequence[Source]:
         """Return at most ``limit`` sources in order of their names, starting after the name ``after``."""
-        async with open_tables(self._connections) as tables:
-            stored = await known_collection(tables, storable(collection))
+        async with self._connections.transaction() as connection:
+            stored = await tables.known_collection(connection, storable(collection))
             statement = """
                 SELECT name, digest, complete, added_at AT TIME ZONE 'UTC', (
                     SELECT count(*) FROM {s}.documents d WHERE d.collection_id = s.collection_id AND d.source = s.name
                 ) FROM {s}.sources s WHERE collection_id = %s AND name > %s ORDER BY name LIMIT %s"""
-            rows = await tables.rows(statement, (stored.id, storable(after or ""), max(limit, 0)))
+            rows = await connection.rows(statement, (stored.id, storable(after or ""), max(limit, 0)))
         return [
             Source(
                 name=name,
@@ -194,23 +188,23 @@ class PgvectorStore:
 
     async def save_collection(self, collection: Collection) -> None:
         """Create a collection, or update its description and settings."""
-        name = stored_name("collection", collection.name)
-        _, metadata = metadata_text(collection.metadata, f"the collection '{name}'")
-        async with open_tables(self._connections, write=True) as tables:
-            stored = await lock_collection(tables, name, self._config.language)
+        name = tables.stored_name("collection", collection.name)
+        _, metadata = tables.metadata_text(collection.metadata, f"the collection '{name}'")
+        async with self._connections.transaction(write=True) as connection:
+            stored = await tables.lock_collection(connection, name, self._config.language)
             statement = """
                 UPDATE {s}.collections SET description = %s, title_field = %s, source_field = %s,
                     match_threshold = %s, partial_threshold = %s, metadata = %s WHERE id = %s"""
             texts = map(storable, (collection.description, collection.title_field, collection.source_field))
             thresholds = (collection.match_threshold, collection.partial_threshold)
-            await tables.execute(statement, (*texts, *thresholds, metadata, stored.id))
+            await connection.execute(statement, (*texts, *thresholds, metadata, stored.id))
 
     async def delete_collection(self, name: str) -> None:
         """Delete a collection with all its documents."""
-        async with open_tables(self._connections, write=True) as tables:
-            stored = await lock_collection(tables, storable(name))
-            await tables.execute("DELETE FROM {s}.collections WHERE id = %s", (stored.id,))
-            await tables.execute("DROP INDEX IF EXISTS {s}.{index}", index=sql.Identifier(index_name(stored.id)))
+        async with self._connections.transaction(write=True) as connection:
+            stored = await tables.lock_collection(connection, storable(name))
+            await connection.execute("DELETE FROM {s}.collections WHERE id = %s", (stored.id,))
+            await connection.execute("DROP INDEX IF EXISTS {s}.{index}", index=sql.Identifier(index_name(stored.id)))
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -227,6 +221,6 @@ class PgvectorStore:
         if self._reranker is None:
             return hits
         best, rest = hits[:RERANKED], hits[RERANKED:]
-        passages = [read_as(document.title, document.text) for document, _ in best]
+        passages = [tables.read_as(document.title, document.text) for document, _ in best]
         order = await reranked(self._reranker, text, passages, store=self._name)
         return [best[place] for place in order] + rest

@@ -10,11 +10,11 @@ from typing import Any
 import attrs
 from flexchat.plugin import FlexChatError
 from flexchat.store import Embedder, RetrievalError
+from flexchat_postgresql import Connection
 from psycopg import sql
 
 from .adding import MAX_INDEXED
-from .collections import StoredCollection, Tables
-from .rows import vector_texts
+from .tables import StoredCollection, vector_texts
 
 _LOG = logging.getLogger(__name__)
 
@@ -94,20 +94,20 @@ async def question_vector(
     return vector, [c.id for c in fit if c.about.dimensions == dimensions]
 
 
-async def by_vector(tables: Tables, question: SearchQuery, *, indexed: bool) -> Ranking:
+async def by_vector(connection: Connection, question: SearchQuery, *, indexed: bool) -> Ranking:
     """Rank documents by cosine distance, nearest first."""
     if question.vector is None or not question.compared:
         return Ranking(keys=())
     condition, parameters = question.filter
-    joined = tables.connections.sql("JOIN {s}.documents d USING (key)" if parameters else "")
+    joined = connection.compose("JOIN {s}.documents d USING (key)" if parameters else "")
     dimensions = question.vector.count(",") + 1
     if not indexed or dimensions > MAX_INDEXED:
         statement, pieces = _EXACT, {"joined": joined, "condition": condition}
         values: list[Any] = [question.vector, [*question.compared], *parameters, question.depth]
     else:
-        await tables.execute(_HNSW_SETTINGS, ef=sql.Literal(min(1000, max(EF_SEARCH, question.depth))))
+        await connection.execute(_HNSW_SETTINGS, ef=sql.Literal(min(1000, max(EF_SEARCH, question.depth))))
         parts = [
-            tables.connections.sql(
+            connection.compose(
                 _NEAREST,
                 joined=joined,
                 condition=condition,
@@ -119,12 +119,12 @@ async def by_vector(tables: Tables, question: SearchQuery, *, indexed: bool) -> 
         statement, pieces = _OF_SEVERAL, {"parts": sql.SQL(" UNION ALL ").join(parts)}
         each = [*parameters, question.vector, question.depth]
         values = [question.vector, *(each * len(parts)), question.depth]
-    rows = await tables.rows(statement, values, **pieces)
+    rows = await connection.rows(statement, values, **pieces)
     distances = {key: _distance(distance) for key, distance in rows}
     return Ranking(keys=[*distances], distances=distances)
 
 
-async def by_words(tables: Tables, question: SearchQuery) -> Ranking:
+async def by_words(connection: Connection, question: SearchQuery) -> Ranking:
     """Rank the documents that share words with the question by BM25.
 
     The distance is the weighted share of the question's words that a document lacks: 0 if it has all of them, 1 if
@@ -137,16 +137,16 @@ async def by_words(tables: Tables, question: SearchQuery) -> Ranking:
         terms = (language, question.text[:MAX_QUESTION_CHARS], MAX_TERMS)
         ids, total = [c.id for c in among], sum(c.about.documents for c in among)
         values = (*terms, ids, *parameters, total, question.depth)
-        rows = await tables.rows(_BM25, values, condition=condition)
+        rows = await connection.rows(_BM25, values, condition=condition)
         scored += [(-score, max(0.0, 1 - weight / whole), key) for key, score, weight, whole in rows]
     distances = {key: distance for _, distance, key in sorted(scored)[: question.depth]}
     return Ranking(keys=[*distances], distances=distances)
 
 
-async def hits_of(tables: Tables, question: SearchQuery, keys: Sequence[int]) -> dict[int, tuple[Any, ...]]:
+async def hits_of(connection: Connection, question: SearchQuery, keys: Sequence[int]) -> dict[int, tuple[Any, ...]]:
     """Fetch documents by key: cosine distance or None, then the arguments of document_of."""
     values = ([*question.compared], question.vector, [*keys])
-    rows = await tables.rows(_HITS, values)
+    rows = await connection.rows(_HITS, values)
     return {key: (None if distance is None else _distance(distance), *fields) for key, distance, *fields in rows}
 
 

@@ -5,7 +5,7 @@ PostgresConfig, the settings of a database, and Connections are public, for pack
 
 from typing import TYPE_CHECKING, Any
 
-from .config import PostgresConfig
+from .plugin import PostgresConfig
 
 if TYPE_CHECKING:
     from .connections import Connection, Connections

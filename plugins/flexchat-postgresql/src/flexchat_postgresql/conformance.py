@@ -11,14 +11,14 @@ import hashlib
 import os
 import unittest
 from pathlib import Path
+from typing import Any
 
 from flexchat.store import ConversationStore
 from flexchat_testing import ConversationStoreConformance, JournalConformance, LedgerConformance
 
-from .config import PostgresqlConfig
 from .conversation_store import PostgresqlConversations
 from .ledger import PostgresqlLedger
-from .plugin import create_conversations
+from .plugin import PostgresqlConfig, create_conversations
 
 DSN_VARIABLE = "FLEXCHAT_TEST_POSTGRES"
 _schemas: set[str] = set()
@@ -32,8 +32,7 @@ class Postgresql(ConversationStoreConformance):
 
     def make_store(self, folder: Path) -> ConversationStore:
         """Return a store with a schema of its own for each folder."""
-        dsn, schema = schema_of(folder)
-        return create_conversations(PostgresqlConfig(dsn=dsn, schema=schema, pool_size=3), folder)
+        return create_conversations(PostgresqlConfig(**settings_of(folder)), folder)
 
 
 class PostgresqlTurns(JournalConformance):
@@ -43,8 +42,7 @@ class PostgresqlTurns(JournalConformance):
 
     def make_store(self, folder: Path) -> PostgresqlConversations:
         """Return a store with a schema of its own for each folder."""
-        dsn, schema = schema_of(folder)
-        return PostgresqlConversations(PostgresqlConfig(dsn=dsn, schema=schema, pool_size=3))
+        return PostgresqlConversations(PostgresqlConfig(**settings_of(folder)))
 
 
 class PostgresqlEffects(LedgerConformance):
@@ -53,25 +51,15 @@ class PostgresqlEffects(LedgerConformance):
     supports = frozenset({"durable", "shared"})
 
     def make_ledger(self, folder: Path) -> PostgresqlLedger:
-        """Return a ledger with a schema of its own for each folder."""
-        dsn, schema = schema_of(folder)
-        return _LedgerAlone(PostgresqlConversations(PostgresqlConfig(dsn=dsn, schema=schema, pool_size=3)))
+        """Return a ledger with a schema of its own for each folder; closing it closes its store."""
+        store = PostgresqlConversations(PostgresqlConfig(**settings_of(folder)))
+        ledger = store.ledger()
+        ledger.aclose = store.aclose  # type: ignore[method-assign]
+        return ledger
 
 
-class _LedgerAlone(PostgresqlLedger):
-    """A ledger that closes its store."""
-
-    def __init__(self, store: PostgresqlConversations) -> None:
-        super().__init__(store.connections, store.renewer)
-        self._store = store
-
-    async def aclose(self) -> None:
-        """Close the store."""
-        await self._store.aclose()
-
-
-def schema_of(folder: Path | None) -> tuple[str, str]:
-    """Return the dsn of the scratch database, and a schema name that is unique to *folder*."""
+def settings_of(folder: Path | None) -> dict[str, Any]:
+    """Return settings for the scratch database, with a schema name that is unique to *folder*."""
     dsn = os.environ.get(DSN_VARIABLE)
     if not dsn:
         raise unittest.SkipTest(f"no database to try it with: set {DSN_VARIABLE}")
@@ -79,7 +67,7 @@ def schema_of(folder: Path | None) -> tuple[str, str]:
     if not _schemas:
         atexit.register(_drop, dsn)
     _schemas.add(schema)
-    return dsn, schema
+    return {"dsn": dsn, "schema": schema, "pool_size": 3}
 
 
 def _drop(dsn: str) -> None:

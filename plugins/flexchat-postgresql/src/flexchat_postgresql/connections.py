@@ -9,20 +9,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, LiteralString, TypeVar
 
+import attrs
 import psycopg
 from flexchat.plugin import FlexChatError
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
-from .config import PostgresConfig
-from .trouble import Place, public_reason
+from .plugin import PostgresConfig
 
 T = TypeVar("T")
-Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+Row = tuple[Any, ...]
+Raw = psycopg.AsyncConnection[Row]
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
@@ -30,6 +33,34 @@ _WRITE_SOON = _WRITE + "; SET LOCAL synchronous_commit = off"
 _ON_DISK = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 # Held while tables are created or migrated: several processes may start at the same time.
 _LOCK = 0x666C6578
+
+
+@attrs.frozen
+class Connection:
+    """A connection that is in use. Its statements name the schema {s}.
+
+    Attributes:
+        compose: See Connections.
+        is_again: Whether the work is run again: what it changes may already be committed.
+    """
+
+    raw: Raw
+    compose: Callable[..., sql.SQL]
+    is_again: bool = False
+
+    async def execute(
+        self, statement: LiteralString, values: Any = None, **parts: sql.Composable
+    ) -> psycopg.AsyncCursor[Row]:
+        """Execute a statement and return its cursor."""
+        return await self.raw.execute(self.compose(statement, **parts), values)
+
+    async def rows(self, statement: LiteralString, values: Any = None, **parts: sql.Composable) -> list[Row]:
+        """Execute a statement and return its rows."""
+        return await (await self.execute(statement, values, **parts)).fetchall()
+
+    async def row(self, statement: LiteralString, values: Any = None) -> Row | None:
+        """Execute a statement and return its first row, if any."""
+        return await (await self.execute(statement, values)).fetchone()
 
 
 class Connections:
@@ -55,11 +86,11 @@ class Connections:
         self._schema = sql.Identifier(config.schema)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = 0
-        self._idle: list[Connection] = []
+        self._idle: list[Raw] = []
         self._statements: dict[str, sql.SQL] = {}
         self._is_ready = self._is_closed = False
 
-    def sql(self, text: LiteralString, **parts: sql.Composable) -> sql.SQL:
+    def compose(self, text: LiteralString, **parts: sql.Composable) -> sql.SQL:
         """Compose a statement, replacing {s} with the schema."""
         statement = self._statements.get(text) if not parts else None
         if statement is None:
@@ -69,10 +100,6 @@ class Connections:
             if not parts:
                 self._statements[text] = statement
         return statement
-
-    async def execute(self, connection: Connection, text: LiteralString, values: Any = None) -> Any:
-        """Execute a statement, replacing {s} with the schema, and return its cursor."""
-        return await connection.execute(self.sql(text), values)
 
     @contextlib.asynccontextmanager
     async def transaction(self, *, write: bool = False) -> AsyncIterator[Connection]:
@@ -85,14 +112,13 @@ class Connections:
                 yield connection
 
     async def repeated(
-        self, work: Callable[[Connection, bool], Awaitable[T]], *, soon: bool = False, alone: bool = False
+        self, work: Callable[[Connection], Awaitable[T]], *, soon: bool = False, alone: bool = False
     ) -> T:
         """Run *work* in a transaction and return its result once committed, retrying across a server restart.
 
         If the connection breaks, even during COMMIT, *work* is run again, for at most connect_timeout_s.
 
         Args:
-            work: Takes a connection and whether this is a retry. On a retry the changes may already be committed.
             alone: Run each statement in its own transaction, which saves two round trips.
             soon: Commit asynchronously: a server crash may lose commits of the last second.
         """
@@ -102,7 +128,7 @@ class Connections:
             while True:
                 try:
                     async with self._acquire(begin) as connection:
-                        result = await work(connection, is_again)
+                        result = await work(attrs.evolve(connection, is_again=is_again))
                     return result
                 except (psycopg.Error, OSError) as error:
                     # A failure before the first success is a configuration problem: report it at once.
@@ -114,11 +140,8 @@ class Connections:
     async def make_tables(self) -> None:
         """Create or migrate the tables, over a separate connection."""
         with self.explaining():
-            connection = await self._connect()
-            try:
-                await self._migrate(connection)
-            finally:
-                await connection.close()
+            async with await self._connect() as raw:
+                await self._migrate(raw)
 
     async def aclose(self) -> None:
         """Close idle connections; those in use are closed on release. Idempotent."""
@@ -132,13 +155,13 @@ class Connections:
         async with self._slots:
             if not self._is_ready:
                 await self._prepare()
-            connection = await self._open(begin)
+            raw = await self._open(begin)
             try:
-                yield connection
+                yield Connection(raw, self.compose)
                 if begin is not None:
-                    await connection.execute("COMMIT")
+                    await raw.execute("COMMIT")
             finally:
-                await self._release(connection)
+                await self._release(raw)
 
     def _enter_loop(self) -> None:
         loop = asyncio.get_running_loop()
@@ -146,58 +169,50 @@ class Connections:
             # Their loop may be closed, so close() cannot be awaited; finish() closes the socket synchronously. A
             # parent's connections are left alone: finishing them here would end its sessions.
             if self._process == os.getpid():
-                for connection in self._idle:
-                    connection.pgconn.finish()
+                for raw in self._idle:
+                    raw.pgconn.finish()
             self._process, self._idle, self._loop = os.getpid(), [], loop
             self._slots, self._preparing = asyncio.Semaphore(self._config.pool_size), asyncio.Lock()
 
-    async def _open(self, begin: LiteralString | None) -> Connection:
+    async def _open(self, begin: LiteralString | None) -> Raw:
         """Take a connection from the pool, or connect, and execute *begin* unless it is None."""
-        # A connection may have broken while idle. Its first statement finds that out, before any work is done.
-        while self._idle:
-            connection = self._idle.pop()
+        while True:
+            is_idle = bool(self._idle)
+            raw = self._idle.pop() if is_idle else await self._connect()
             try:
                 if begin is not None:
-                    await connection.execute(begin)
-                return connection
-            except psycopg.OperationalError:
-                await connection.close()
-            except BaseException:
-                await connection.close()
-                raise
-        connection = await self._connect()
-        try:
-            if begin is not None:
-                await connection.execute(begin)
-        except BaseException:
-            await connection.close()
-            raise
-        return connection
+                    await raw.execute(begin)
+                return raw
+            except BaseException as error:
+                await raw.close()
+                # It may have broken while idle. Its first statement finds that out, before any work is done.
+                if not (is_idle and isinstance(error, psycopg.OperationalError)):
+                    raise
 
-    async def _release(self, connection: Connection) -> None:
+    async def _release(self, raw: Raw) -> None:
         try:
-            if connection.pgconn.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
-                await connection.rollback()
+            if raw.pgconn.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+                await raw.rollback()
         except psycopg.Error:
             pass  # The connection is broken; the error that broke it is already propagating.
         finally:
-            if connection.pgconn.transaction_status == TransactionStatus.IDLE and not self._is_closed:
-                self._idle.append(connection)
+            if raw.pgconn.transaction_status == TransactionStatus.IDLE and not self._is_closed:
+                self._idle.append(raw)
             else:
-                await connection.close()
+                await raw.close()
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> Raw:
         async with asyncio.timeout(self._config.connect_timeout_s):
             # No prepared statements: a generic plan does not depend on the collection, and so misses its index.
-            connection = await psycopg.AsyncConnection.connect(
+            raw = await psycopg.AsyncConnection.connect(
                 self._config.dsn, autocommit=True, prepare_threshold=None, application_name="flexchat"
             )
             try:
-                await connection.execute(_ON_DISK)
+                await raw.execute(_ON_DISK)
             except BaseException:
-                await connection.close()
+                await raw.close()
                 raise
-            return connection
+            return raw
 
     async def _prepare(self) -> None:
         async with self._preparing:
@@ -209,49 +224,42 @@ class Connections:
                     f"{self._name}: dsn cannot be read; write postgresql://USER:PASSWORD@HOST:5432/DATABASE, with "
                     f"special characters of the password as %40 and so on"
                 )
-            connection = await self._connect()
+            raw = await self._connect()
             try:
-                if await self._version(connection) != len(self._steps):
-                    await self._migrate(connection)
-            except BaseException:
-                await connection.close()
-                raise
-            self._idle.append(connection)
-            self._is_ready = True
+                if await self._version(raw) != len(self._steps):
+                    await self._migrate(raw)
+                self._is_ready = True
+            finally:
+                await self._release(raw)
 
-    async def _version(self, connection: Connection) -> int:
+    async def _version(self, raw: Raw) -> int:
         try:
-            query = self.sql("SELECT version FROM {s}.versions WHERE part = %s")
-            row = await (await connection.execute(query, (self._part,))).fetchone()
+            query = self.compose("SELECT version FROM {s}.versions WHERE part = %s")
+            row = await (await raw.execute(query, (self._part,))).fetchone()
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
             return 0
         return int(row[0]) if row else 0
 
-    async def _migrate(self, connection: Connection) -> None:
-        async with connection.transaction():
+    async def _migrate(self, raw: Raw) -> None:
+        connection = Connection(raw, self.compose)
+        async with raw.transaction():
             await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            existing = await (
-                await connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (self._config.schema,))
-            ).fetchone()
             # CREATE SCHEMA IF NOT EXISTS requires the CREATE privilege even if the schema exists.
-            if existing is None:
-                await connection.execute(self.sql("CREATE SCHEMA {s}"))
+            if not await connection.row("SELECT 1 FROM pg_namespace WHERE nspname = %s", (self._config.schema,)):
+                await connection.execute("CREATE SCHEMA {s}")
             await connection.execute(
-                self.sql("CREATE TABLE IF NOT EXISTS {s}.versions (part text PRIMARY KEY, version int NOT NULL)")
+                "CREATE TABLE IF NOT EXISTS {s}.versions (part text PRIMARY KEY, version int NOT NULL)"
             )
-            version = await self._version(connection)
+            version = await self._version(raw)
             if version > len(self._steps):
                 raise self._error(
                     f"{self._name}: the tables in schema '{self._config.schema}' were made by a newer FlexChat: "
                     f"update this one"
                 )
             for step in self._steps[version:]:
-                await connection.execute(self.sql(step))
+                await connection.execute(step)
             await connection.execute(
-                self.sql(
-                    "INSERT INTO {s}.versions VALUES (%s, %s) "
-                    "ON CONFLICT (part) DO UPDATE SET version = excluded.version"
-                ),
+                "INSERT INTO {s}.versions VALUES (%s, %s) ON CONFLICT (part) DO UPDATE SET version = excluded.version",
                 (self._part, len(self._steps)),
             )
 
@@ -275,3 +283,86 @@ def _may_pass(error: Exception) -> bool:
     code = getattr(error, "sqlstate", None) or ""
     is_broken = isinstance(error, (psycopg.OperationalError, OSError)) and not code
     return is_broken or code[:2] in ("08", "40") or code[:3] == "57P"
+
+
+# SQLSTATE codes, or two or three leading characters for a class: postgresql.org/docs/18/errcodes-appendix.
+_REASONS = {
+    "28": "refuses the user or the password: check both in dsn, and the server's pg_hba.conf",
+    "3D000": "has no such database: create it, or correct dsn",
+    "42501": "forbids it: let the user of dsn create and use the schema, or have the tables made by one who may",
+    "53300": "has no connection left: lower pool_size, or raise the server's max_connections",
+    "53100": "has no disk space left",
+    "53": "has no resources left",
+    "25006": "can only be read: dsn must name the primary server, not a standby",
+    "57P03": "is starting up or shutting down: try again soon",
+    "57P": "was shut down meanwhile: try again soon",
+    "57014": "stopped the statement: its statement_timeout is too short",
+    "40": "found two changes that excluded each other: try again",
+    "54": "refuses what is too large",
+}
+_QUOTED = re.compile(r"""(?P<mark>["']).*?(?:(?P=mark)(?: \([0-9a-fA-F.:]+\))?|$)""")
+_NO_VECTOR = "has no extension 'vector' (pgvector 0.7 or later): install it on the server, then CREATE EXTENSION vector"
+
+
+@attrs.frozen
+class Place:
+    """A database's address.
+
+    Attributes:
+        shown: User, host, port and database, for error texts.
+        secret: The password, to mask it in the server's messages; None without one.
+    """
+
+    shown: str
+    secret: str | None = attrs.field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, dsn: str) -> Place | None:
+        """Parse a connection string; None if it is invalid."""
+        try:
+            parts = conninfo_to_dict(dsn)
+        except psycopg.Error:
+            return None
+        if "@" in f"{parts.get('host')}{parts.get('user')}{parts.get('dbname')}":
+            # An @ in the password that is not written as %40 ends the password early: the rest would be shown.
+            return None
+        host, port = parts.get("host") or parts.get("hostaddr") or "local", parts.get("port") or 5432
+        user = f"{parts['user']}@" if parts.get("user") else ""
+        password = parts.get("password")
+        return cls(
+            f"PostgreSQL at {user}{host}:{port}/{parts.get('dbname') or ''}", str(password) if password else None
+        )
+
+    def explained(self, error: Exception) -> str:
+        """Format an error with its cause and remedy, in one sentence, with the password masked."""
+        text = f"{self.shown} {_reason(error)}"
+        return text.replace(self.secret, "***") if self.secret and len(self.secret) > 3 else text
+
+
+def public_reason(error: Exception) -> str:
+    """Format an error without the hosts, users and databases that libpq and the server quote."""
+    return f"PostgreSQL {_QUOTED.sub('…', _reason(error))}"
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "did not answer within connect_timeout_s: is the server running, and the address in dsn right?"
+    code = getattr(error, "sqlstate", None) or ""
+    message = " ".join(str(error).split())[:300]
+    if "vector" in message and (code in ("0A000", "58P01") or (code == "42704" and '"vector"' in message)):
+        return _NO_VECTOR
+    if code == "42704" and "text search configuration" in message:
+        return f"does not know this language: {message} (SELECT cfgname FROM pg_ts_config lists those it knows)"
+    for prefix in (code, code[:3], code[:2]):
+        if prefix in _REASONS:
+            return f"{_REASONS[prefix]} ({message})"
+    if isinstance(error, psycopg.OperationalError) and not code:
+        # Without an SQLSTATE the error is libpq's own, which includes failed logins: it drops their code.
+        if "authentication failed" in message or "no password supplied" in message:
+            return f"{_REASONS['28']} ({message})"
+        if "does not exist" in message and "database" in message:
+            return f"{_REASONS['3D000']} ({message})"
+        if "too many clients" in message or "remaining connection slots" in message:
+            return f"{_REASONS['53300']} ({message})"
+        return f"cannot be reached: is the server running, and the address in dsn right? ({message})"
+    return f"refused: {message}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import builtins
 import contextlib
-import datetime
 from collections.abc import Iterator, Sequence
 from typing import Any, LiteralString
 
@@ -17,17 +16,18 @@ from flexchat.store import (
     StorageError,
     TurnEnd,
     UnknownConversationError,
+    effect_rows,
     history_from_json,
     storable,
     turn_from_parts,
     turn_to_parts,
 )
 
-from .config import PostgresqlConfig
-from .connections import Connection, Connections
+from .connections import Connection, Connections, Row
 from .journal import PostgresqlJournal
 from .ledger import PostgresqlLedger, forget_texts
 from .owners import Renewer, extend
+from .plugin import PostgresqlConfig
 from .tables import CONVERSATIONS
 
 MAX_KEY_BYTES = 800
@@ -54,6 +54,13 @@ _LOCK: LiteralString = "SELECT turns FROM {s}.conversations WHERE tenant = %s AN
 _BEGIN: LiteralString = """
     INSERT INTO {s}.conversations (tenant, id, title, folded_title, topic, turns, started_at, used_at, used)
     VALUES (%s, %s, %s, %s, '', 0, %s, %s, 0) ON CONFLICT DO NOTHING"""
+_ADD: LiteralString = """
+    INSERT INTO {s}.turns (tenant, conversation, number, id, folded_text, history, turn, status)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (tenant, conversation, id) DO NOTHING"""
+_USE: LiteralString = """
+    UPDATE {s}.conversations SET turns = turns + 1, used_at = %s, topic = %s, cost = CASE WHEN %s::bigint IS NULL
+        THEN cost ELSE least(coalesce(cost, 0)::numeric + %s::bigint, 9e18)::bigint END, unpriced = unpriced + %s,
+        used = nextval(%s::regclass) WHERE tenant = %s AND id = %s"""
 _DELETE_EMPTY: LiteralString = "DELETE FROM {s}.conversations WHERE tenant = %s AND id = %s AND turns = 0"
 
 
@@ -86,24 +93,29 @@ class PostgresqlConversations:
         Concurrent appends are serialized by a lock on the conversation's row.
         """
         who, which, id = _key("tenant", tenant), _key("conversation", conversation), _key("turn", turn.id)
-        now = _now()
+        now, (cost, gap) = effect_rows.now_text(), turn.cost.summand
         try:
             encoded = turn_to_parts(turn)
         except ValueError as error:
             raise StorageError(f"conversations: {error}") from error
 
-        async def append(connection: Connection, is_again: bool) -> bool:
+        async def append(connection: Connection) -> bool:
             # First the owner, the conversation, then the journal, as elsewhere: another order would deadlock.
             if end is not None and end.lease_s is not None:
-                await extend(self.connections, connection, end.turn.owner, end.lease_s)
+                await extend(connection, end.turn.owner, end.lease_s)
             at = storable(turn.at) or now
             turns = await self._lock(connection, who, which, turn.title, at)
             # The end before the turn: it fails on a lost fence, before a conversation shows a turn run elsewhere.
-            is_kept = end is None or await self.journal.end(connection, end, now, is_again=is_again)
-            if is_kept:  # what an earlier run has added is not added again
-                await self._add(connection, who, which, id, turn, encoded, at, turns=turns)
+            is_kept = end is None or await self.journal.end(connection, end, now)
+            if is_kept:
+                added = (who, which, turns + 1, id, turn.text.casefold(), *encoded, turn.status)
+                # No row is inserted if an earlier attempt was committed: its cost must not be added twice.
+                if (await connection.execute(_ADD, added)).rowcount:
+                    sequence = connection.compose("{s}.conversation_uses").as_string(connection.raw)
+                    used = (at, storable(turn.topic), cost, cost, gap, sequence, who, which)
+                    await connection.execute(_USE, used)
             else:
-                await self.connections.execute(connection, _DELETE_EMPTY, (who, which))
+                await connection.execute(_DELETE_EMPTY, (who, which))
             return is_kept
 
         is_kept = await self.connections.repeated(append)
@@ -117,40 +129,12 @@ class PostgresqlConversations:
         """Lock a conversation, which is created if it does not exist, and return how many turns it has."""
         # The row lock serializes appends, so turn numbers have neither gaps nor duplicates.
         while True:
-            row = await (await self.connections.execute(connection, _LOCK, (who, which))).fetchone()
+            row = await connection.row(_LOCK, (who, which))
             if row is not None:
                 return int(row[0])
             # Another append may create it, and a deletion delete it again, between the two statements.
             values = (who, which, title, title.casefold(), at, at)
-            await self.connections.execute(connection, _BEGIN, values)
-
-    async def _add(
-        self,
-        connection: Connection,
-        who: str,
-        which: str,
-        id: str,
-        turn: ConversationTurn,
-        encoded: tuple[str, str],
-        at: str,
-        *,
-        turns: int,
-    ) -> None:
-        added = """
-            INSERT INTO {s}.turns (tenant, conversation, number, id, folded_text, history, turn, status)
-            VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (tenant, conversation, id) DO NOTHING"""
-        values = (who, which, turns + 1, id, turn.text.casefold(), *encoded, turn.status)
-        # No row is inserted if an earlier attempt was committed: its cost must not be added twice.
-        if (await self.connections.execute(connection, added, values)).rowcount:
-            used = """
-                UPDATE {s}.conversations SET turns = turns + 1, used_at = %s, topic = %s,
-                    cost = CASE WHEN %s::bigint IS NULL THEN cost
-                        ELSE least(coalesce(cost, 0)::numeric + %s::bigint, 9e18)::bigint END, unpriced = unpriced + %s,
-                    used = nextval(%s::regclass) WHERE tenant = %s AND id = %s"""
-            sequence = self.connections.sql("{s}.conversation_uses").as_string(connection)
-            cost, gap = turn.cost.summand
-            update = (at, storable(turn.topic), cost, cost, gap, sequence, who, which)
-            await self.connections.execute(connection, used, update)
+            await connection.execute(_BEGIN, values)
 
     async def turns(self, conversation: str, *, tenant: str, last: int | None = None) -> Sequence[ConversationTurn]:
         """Return the turns, oldest first; only the newest *last* of them if given."""
@@ -160,7 +144,7 @@ class PostgresqlConversations:
                 SELECT history, turn FROM {s}.turns WHERE tenant = %s AND conversation = %s
                 ORDER BY number DESC LIMIT %s"""
             limit = None if last is None else max(last, 0)
-            rows = await (await self.connections.execute(connection, query, (who, which, limit))).fetchall()
+            rows = await connection.rows(query, (who, which, limit))
             if not rows:
                 await self._check_exists(connection, who, which)
         with _explained(conversation):
@@ -173,9 +157,8 @@ class PostgresqlConversations:
         marker = (int(serial) if serial.isdecimal() and len(serial) < 19 else -1, id if id == storable(id) else "")
         values = (who, which, *marker, who, which)
 
-        async def read(connection: Connection, is_again: bool) -> builtins.list[tuple[int, str, str | None]]:
-            cursor = await self.connections.execute(connection, _NEW_HISTORY, values)
-            rows: builtins.list[tuple[int, str, str | None]] = await cursor.fetchall()
+        async def read(connection: Connection) -> builtins.list[Row]:
+            rows = await connection.rows(_NEW_HISTORY, values)
             if not rows:
                 await self._check_exists(connection, who, which)
             return rows
@@ -190,14 +173,14 @@ class PostgresqlConversations:
 
     async def _check_exists(self, connection: Connection, who: str, which: str) -> None:
         there = "SELECT 1 FROM {s}.conversations WHERE tenant = %s AND id = %s"
-        if await (await self.connections.execute(connection, there, (who, which))).fetchone() is None:
+        if await connection.row(there, (who, which)) is None:
             raise UnknownConversationError(which)
 
     async def get(self, conversation: str, *, tenant: str) -> ConversationInfo:
         """Return a conversation's title, counts, times and cost; see ConversationStore."""
         key = (_key("tenant", tenant), _key("conversation", conversation))
         async with self.connections.transaction() as connection:
-            row = await (await self.connections.execute(connection, _INFO + " AND id = %s", key)).fetchone()
+            row = await connection.row(_INFO + " AND id = %s", key)
         if row is None:
             raise UnknownConversationError(conversation)
         return _info(row)
@@ -227,14 +210,14 @@ class PostgresqlConversations:
             if before is not None:
                 query = "SELECT used FROM {s}.conversations WHERE tenant = %s AND id = %s"
                 key = (values[0], _key("conversation", before))
-                used = await (await self.connections.execute(connection, query, key)).fetchone()
+                used = await connection.row(query, key)
                 if used is None:
                     raise UnknownConversationError(before)
                 statement += " AND used < %s"
                 values += used
             statement += " ORDER BY used DESC LIMIT %s"
             values.append(max(limit, 0))
-            rows = await (await self.connections.execute(connection, statement, values)).fetchall()
+            rows = await connection.rows(statement, values)
         return [_info(row) for row in rows]
 
     async def rename(self, conversation: str, title: str, *, tenant: str) -> None:
@@ -243,7 +226,7 @@ class PostgresqlConversations:
         text = storable(title)
         values = (text, text.casefold(), _key("tenant", tenant), _key("conversation", conversation))
         async with self.connections.transaction(write=True) as connection:
-            if not (await self.connections.execute(connection, renamed, values)).rowcount:
+            if not (await connection.execute(renamed, values)).rowcount:
                 raise UnknownConversationError(conversation)
 
     async def delete(self, conversation: str, *, tenant: str) -> None:
@@ -251,15 +234,15 @@ class PostgresqlConversations:
         deleted = "DELETE FROM {s}.conversations WHERE tenant = %s AND id = %s"
         key = (_key("tenant", tenant), _key("conversation", conversation))
 
-        async def delete(connection: Connection, is_again: bool) -> None:
+        async def delete(connection: Connection) -> None:
             # First the conversation, then the journal, as append does: the opposite order would deadlock. Turns that
             # begin in it wait for its row, and find it gone.
-            if not (await self.connections.execute(connection, deleted, key)).rowcount:
-                if is_again:
+            if not (await connection.execute(deleted, key)).rowcount:
+                if connection.is_again:
                     return  # an earlier attempt was committed
                 raise UnknownConversationError(conversation)
             await self.journal.delete_of(connection, *key)
-            await forget_texts(self.connections, connection, *key)
+            await forget_texts(connection, *key)
 
         await self.connections.repeated(delete)
 
@@ -288,10 +271,6 @@ def _explained(conversation: str) -> Iterator[None]:
 
 def _escaped(word: str) -> str:
     return word.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
 def _info(row: tuple[Any, ...]) -> ConversationInfo:

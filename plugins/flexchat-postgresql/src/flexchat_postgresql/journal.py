@@ -7,7 +7,6 @@ import json
 import secrets
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any, LiteralString
 
 import attrs
@@ -22,6 +21,7 @@ from flexchat.store import (
     TurnNotWaitingError,
     TurnState,
     UnknownTurnError,
+    effect_rows,
     storable,
 )
 
@@ -97,16 +97,15 @@ class PostgresqlJournal:
 
     def __init__(self, connections: Connections, renewer: Renewer) -> None:
         self._connections, self._renewer = connections, renewer
-        self._execute = connections.execute
         self._recent: dict[str, builtins.list[tuple[float, _Row]]] = {}
 
     async def write(self, turn: JournaledTurn, entries: Sequence[JournalEntry], *, lease_s: float | None) -> None:
         """Add steps to a turn; see TurnJournal."""
         rows = [_row(turn.id, entry) for entry in entries]
 
-        async def write(connection: Connection, is_again: bool) -> None:
+        async def write(connection: Connection) -> None:
             if lease_s is not None:
-                await extend(self._connections, connection, turn.owner, lease_s)
+                await extend(connection, turn.owner, lease_s)
             await self._add(connection, turn, rows, after=_after(entries))
 
         # A step need not be durable before the next one: a crash of the server is repaired from memory, and the
@@ -118,15 +117,15 @@ class PostgresqlJournal:
         self, key: str, *, tenant: str, turn: str, digest: str, keep_s: float, instead_of: TurnKey | None = None
     ) -> TurnKey:
         """Bind a caller's idempotency key to a turn; see TurnJournal."""
-        now = datetime.now(UTC)
+        now = time.time()
         expected = (None, None) if instead_of is None else (instead_of.turn, instead_of.begun)
-        new = (tenant, key, turn, digest, _text(now), *expected)
+        new = (tenant, key, turn, digest, effect_rows.time_text(now), *expected)
 
-        async def bind(connection: Connection, is_again: bool) -> TurnKey:
+        async def bind(connection: Connection) -> TurnKey:
             # Expired keys go first: otherwise one that has just expired would still block its reuse.
-            await self._execute(connection, _FREE, (_text(now - timedelta(seconds=keep_s)),))
-            await self._execute(connection, _BIND, new)
-            row = await (await self._execute(connection, _BOUND, (tenant, key))).fetchone()
+            await connection.execute(_FREE, (effect_rows.time_text(now - keep_s),))
+            await connection.execute(_BIND, new)
+            row = await connection.row(_BOUND, (tenant, key))
             if row is None:
                 raise StorageError("turns: a key was freed at the same moment: bind it again")
             turn, digest, begun, bound_at = row
@@ -138,17 +137,17 @@ class PostgresqlJournal:
         """Acquire an interrupted turn for *owner*; see TurnJournal."""
         token = secrets.token_hex(8)
 
-        async def take(connection: Connection, is_again: bool) -> JournaledTurn:
+        async def take(connection: Connection) -> JournaledTurn:
             waiting, _ = await self._find(connection, id, tenant)
             # Read the turn again under the lock: another process may have acquired it while this one waited.
-            await self._execute(connection, _LOCKED, (waiting.id,))
+            await connection.execute(_LOCKED, (waiting.id,))
             waiting, its_token = await self._find(connection, waiting.id, tenant)
-            if is_again and its_token == token:
+            if connection.is_again and its_token == token:
                 return waiting  # An earlier attempt was committed.
             if waiting.state != "interrupted":
                 raise TurnNotWaitingError(waiting.id, waiting.state)
-            await extend(self._connections, connection, owner, lease_s)
-            await self._execute(connection, _TAKE, (owner, token, waiting.id))
+            await extend(connection, owner, lease_s)
+            await connection.execute(_TAKE, (owner, token, waiting.id))
             return attrs.evolve(waiting, owner=owner, fence=waiting.fence + 1, state="running", error="")
 
         return await self._connections.repeated(take)
@@ -156,10 +155,10 @@ class PostgresqlJournal:
     async def release(self, turn: JournaledTurn, *, error: str = "") -> None:
         """Clear a turn's owner, so that another process can acquire it; see TurnJournal."""
 
-        async def release(connection: Connection, is_again: bool) -> None:
-            await self._execute(connection, _RELEASE, (storable(error), turn.id, turn.fence))
+        async def release(connection: Connection) -> None:
+            await connection.execute(_RELEASE, (storable(error), turn.id, turn.fence))
             parted = "DELETE FROM {s}.journal_turns WHERE id = %s AND owner = '' AND conversation = ''"
-            await self._execute(connection, parted, (turn.id,))
+            await connection.execute(parted, (turn.id,))
 
         await self._connections.repeated(release)
         self._recent.pop(turn.id, None)
@@ -167,22 +166,22 @@ class PostgresqlJournal:
     async def list_resumable(self, *, limit: int) -> Sequence[JournaledTurn]:
         """Return interrupted turns of all tenants, oldest first; see TurnJournal."""
         async with self._connections.transaction() as connection:
-            return [_turn(row) for row in await (await self._execute(connection, _LEFT, (limit,))).fetchall()]
+            return [_turn(row) for row in await connection.rows(_LEFT, (limit,))]
 
     async def add_events(self, turn: JournaledTurn, events: Sequence[JournaledEvent], *, forget: int = 0) -> None:
         """Store events of a turn; see TurnJournal."""
         rows = [(turn.id, event.number, storable(event.name), storable(event.data)) for event in events]
 
-        async def add(connection: Connection, is_again: bool) -> None:
+        async def add(connection: Connection) -> None:
             ours = "SELECT 1 FROM {s}.journal_turns WHERE id = %s AND fence = %s FOR SHARE"
-            if await (await self._execute(connection, ours, (turn.id, turn.fence))).fetchone() is None:
+            if await connection.row(ours, (turn.id, turn.fence)) is None:
                 # Either another owner has the turn, or a server crash lost its first step. _add distinguishes the two.
                 await self._add(connection, turn, ())
             if rows:
-                await self._execute(connection, _EVENTS, tuple(map(list, zip(*rows, strict=True))))
+                await connection.execute(_EVENTS, tuple(map(list, zip(*rows, strict=True))))
             if forget:
                 old = "DELETE FROM {s}.journal_events WHERE turn = %s AND number <= %s"
-                await self._execute(connection, old, (turn.id, forget))
+                await connection.execute(old, (turn.id, forget))
 
         await self._connections.repeated(add, soon=True)
 
@@ -194,7 +193,7 @@ class PostgresqlJournal:
             turn, _ = await self._find(connection, id, tenant)
             if turn.id != id:
                 raise UnknownTurnError(id)
-            rows = await (await self._execute(connection, query, (id, after))).fetchall()
+            rows = await connection.rows(query, (id, after))
         return turn, [JournaledEvent(*row) for row in rows]
 
     async def read(self, id: str, *, tenant: str) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
@@ -202,7 +201,7 @@ class PostgresqlJournal:
         async with self._connections.transaction() as connection:
             turn, _ = await self._find(connection, id, tenant)
             query = "SELECT number, kind, data, at FROM {s}.journal_entries WHERE turn = %s ORDER BY number"
-            rows = await (await self._execute(connection, query, (turn.id,))).fetchall()
+            rows = await connection.rows(query, (turn.id,))
         try:
             return turn, [JournalEntry(number=n, kind=kind, data=json.loads(data), at=at) for n, kind, data, at in rows]
         except ValueError as error:
@@ -233,16 +232,13 @@ class PostgresqlJournal:
                 statement += " AND number < (SELECT number FROM {s}.journal_turns WHERE id = %(before)s)"
                 values["before"] = (await self._find(connection, before, tenant))[0].id
             statement += " ORDER BY number DESC LIMIT %(limit)s"
-            return [_turn(row) for row in await (await self._execute(connection, statement, values)).fetchall()]
+            return [_turn(row) for row in await connection.rows(statement, values)]
 
     async def list_interrupted(self, conversation: str, *, tenant: str) -> Sequence[str]:
         """Return the ids of a conversation's interrupted turns, oldest first; see TurnJournal."""
-
-        async def read(connection: Connection, is_again: bool) -> builtins.list[str]:
-            cursor = await self._execute(connection, _WAITING, (tenant, conversation))
-            return [id for (id,) in await cursor.fetchall()]
-
-        return await self._connections.repeated(read, alone=True)
+        values = (tenant, conversation)
+        rows = await self._connections.repeated(lambda connection: connection.rows(_WAITING, values), alone=True)
+        return [id for (id,) in rows]
 
     def renew(self, owner: str, lease_s: float) -> None:
         """Renew an owner's lease, from now; see TurnJournal."""
@@ -250,22 +246,25 @@ class PostgresqlJournal:
 
     async def forget(self, *, older_than_s: float, events_older_than_s: float) -> int:
         """Delete turns that ended long ago; see TurnJournal."""
-        now = datetime.now(UTC)
-        until, until_told = (_text(now - timedelta(seconds=each)) for each in (older_than_s, events_older_than_s))
+        now = time.time()
+        until, events_until = (
+            effect_rows.time_text(now - older_than_s),
+            effect_rows.time_text(now - events_older_than_s),
+        )
 
-        async def forget(connection: Connection, is_again: bool) -> int:
+        async def forget(connection: Connection) -> int:
             events = """
                 DELETE FROM {s}.journal_events
                 WHERE turn IN (SELECT id FROM {s}.journal_turns WHERE ended_at <> '' AND ended_at < %s)"""
-            await self._execute(connection, events, (until_told,))
-            await self._execute(connection, _DELETE_DEAD, ())
+            await connection.execute(events, (events_until,))
+            await connection.execute(_DELETE_DEAD, ())
             old = "DELETE FROM {s}.journal_turns WHERE ended_at <> '' AND ended_at < %s"
-            discarded = await self._execute(connection, f"{old} AND conversation = ''", (until_told,))
-            return int(discarded.rowcount + (await self._execute(connection, old, (until,))).rowcount)
+            discarded = await connection.execute(f"{old} AND conversation = ''", (events_until,))
+            return discarded.rowcount + (await connection.execute(old, (until,))).rowcount
 
         return await self._connections.repeated(forget)
 
-    async def end(self, connection: Connection, end: TurnEnd, at: str, *, is_again: bool) -> bool:
+    async def end(self, connection: Connection, end: TurnEnd, at: str) -> bool:
         """Write the last steps of a turn and its end, in the caller's transaction, which has extended the lease.
 
         Returns:
@@ -277,18 +276,16 @@ class PostgresqlJournal:
         """
         turn = end.turn
         rows = [_row(turn.id, entry) for entry in end.entries]
-        if is_again:
+        if connection.is_again:
             # State, fence and time together identify this attempt: another owner would have a higher fence.
-            row = await (await self._execute(connection, _LOCKED, (turn.id,))).fetchone()
+            row = await connection.row(_LOCKED, (turn.id,))
             if row is not None and (row[0], row[1], row[3]) == (end.state, turn.fence, at):
                 return bool(row[4])  # an earlier run was committed
         is_kept = await self._add(connection, turn, rows, after=_after(end.entries))
         if not is_kept:
-            await self._execute(connection, "DELETE FROM {s}.journal_entries WHERE turn = %s", (turn.id,))
-            await self._execute(connection, _DISCARD, (turn.id,))
-        await self._connections.execute(
-            connection, _END, (end.state, at, storable(end.error) if is_kept else "", turn.id)
-        )
+            await connection.execute("DELETE FROM {s}.journal_entries WHERE turn = %s", (turn.id,))
+            await connection.execute(_DISCARD, (turn.id,))
+        await connection.execute(_END, (end.state, at, storable(end.error) if is_kept else "", turn.id))
         return is_kept
 
     def ended(self, turn: JournaledTurn) -> None:
@@ -297,8 +294,8 @@ class PostgresqlJournal:
 
     async def delete_of(self, connection: Connection, tenant: str, conversation: str) -> None:
         """Delete a conversation's turns with their steps; one that is running belongs to no conversation any more."""
-        await self._execute(connection, _DELETE, (tenant, conversation))
-        await self._execute(connection, _PART, (tenant, conversation))
+        await connection.execute(_DELETE, (tenant, conversation))
+        await connection.execute(_PART, (tenant, conversation))
 
     async def _add(
         self, connection: Connection, turn: JournaledTurn, rows: Sequence[_Row], *, after: str | None = None
@@ -318,12 +315,12 @@ class PostgresqlJournal:
         first = rows[0][1] if rows else None
         row = await self._begin(connection, turn, after) if first == 1 else None
         if row is None:
-            row = await (await self._execute(connection, _LOCKED, (turn.id,))).fetchone()
+            row = await connection.row(_LOCKED, (turn.id,))
         again = self._remembered(turn.id)
         # The row is gone though it was committed: restore it, but only with all its steps, from the first one on.
         if row is None and again and again[0][1] == 1:
             await self._begin(connection, turn, json.loads(again[0][3]).get("after"))
-            row = await (await self._execute(connection, _LOCKED, (turn.id,))).fetchone()
+            row = await connection.row(_LOCKED, (turn.id,))
         if row is None or row[:3] != ("running", turn.fence, turn.owner):
             raise LostTurnError(turn.id)
         last = row[5]
@@ -331,23 +328,21 @@ class PostgresqlJournal:
         if missing:
             if missing[0][1] > last + 1:
                 raise StorageError(f"turns: step {last + 1} of {turn.id} is missing: the database has lost it")
-            await self._execute(connection, _ENTRIES, tuple(map(list, zip(*missing, strict=True))))
+            await connection.execute(_ENTRIES, tuple(map(list, zip(*missing, strict=True))))
         return bool(row[4])
 
     async def _begin(self, connection: Connection, turn: JournaledTurn, after: str | None) -> tuple[Any, ...] | None:
         """Insert a turn's row and return what _LOCKED would find; None if there was one, from an earlier attempt."""
-        if after is not None:
-            # With the lock that append takes, and before any row of the journal is locked: see append.
-            had = await self._execute(connection, _HAS_TURN, (turn.tenant, turn.conversation, after))
-            if await had.fetchone() is None:
-                turn = attrs.evolve(turn, conversation="")
-        began_at = turn.began_at or _text(datetime.now(UTC))
+        last = (turn.tenant, turn.conversation, after)
+        # With the lock that append takes, and before any row of the journal is locked: see append.
+        if after is not None and await connection.row(_HAS_TURN, last) is None:
+            turn = attrs.evolve(turn, conversation="")
+        began_at = turn.began_at or effect_rows.now_text()
         values = (turn.id, turn.tenant, turn.conversation, storable(turn.message), turn.owner, turn.fence, began_at)
-        inserted = await self._execute(connection, _BEGIN, (*values, turn.key))
-        if turn.key:
-            begun = await self._execute(connection, _KEY_BEGUN, (turn.tenant, turn.key, turn.id))
-            if not begun.rowcount:
-                raise LostTurnError(turn.id)
+        inserted = await connection.execute(_BEGIN, (*values, turn.key))
+        key = (turn.tenant, turn.key, turn.id)
+        if turn.key and not (await connection.execute(_KEY_BEGUN, key)).rowcount:
+            raise LostTurnError(turn.id)
         return ("running", turn.fence, turn.owner, "", turn.conversation, 0) if inserted.rowcount else None
 
     def _remember(self, turn: str, rows: Sequence[_Row]) -> None:
@@ -370,7 +365,7 @@ class PostgresqlJournal:
         if not id or id != storable(id):
             raise UnknownTurnError(id)
         values = {"tenant": tenant, "id": id, "end": id + "g"}  # ids are hexadecimal
-        rows = await (await self._execute(connection, _FIND, values)).fetchall()
+        rows = await connection.rows(_FIND, values)
         if not rows:
             raise UnknownTurnError(id)
         if len(rows) > 1 and rows[0][0] != id:
@@ -392,7 +387,3 @@ def _after(entries: Sequence[JournalEntry]) -> str | None:
 
 def _turn(row: Sequence[Any]) -> JournaledTurn:
     return JournaledTurn(**dict(zip(_FIELDS, row, strict=False)))
-
-
-def _text(at: datetime) -> str:
-    return at.isoformat(timespec="milliseconds")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
 import secrets
+import time
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, LiteralString
 
 import attrs
@@ -73,7 +72,6 @@ class PostgresqlLedger:
 
     def __init__(self, connections: Connections, renewer: Renewer) -> None:
         self._connections, self._renewer = connections, renewer
-        self._execute = connections.execute
         self._watch = Watch()
 
     async def claim(self, call: EffectCall, *, owner: str, lease_s: float, take_over: bool = False) -> Claim:
@@ -83,17 +81,13 @@ class PostgresqlLedger:
         new = effect_rows.claimed_anew(call, None, owner, now)
         values = {**_values(new), "token": token, **lease(owner, lease_s)}
 
-        async def claim_new(connection: Connection, is_again: bool) -> bool:
-            count: int = (await self._execute(connection, _CLAIM, values)).rowcount
-            return count > 0
-
-        async def claim(connection: Connection, is_again: bool) -> Claim:
-            inserted = await self._execute(connection, _INSERT, values)
+        async def claim(connection: Connection) -> Claim:
+            inserted = await connection.execute(_INSERT, values)
             if inserted.rowcount:
-                await extend(self._connections, connection, owner, lease_s)
+                await extend(connection, owner, lease_s)
                 return Claim("yours", new)
-            await self._execute(connection, _LOCK, (call.key,))
-            stored = await (await self._execute(connection, _ROW, (call.key,))).fetchone()
+            await connection.execute(_LOCK, (call.key,))
+            stored = await connection.row(_ROW, (call.key,))
             if stored is None:
                 raise _GoneError
             row, (its_token, *its_lease) = _effect(stored), stored[len(_FIELDS) :]
@@ -104,12 +98,13 @@ class PostgresqlLedger:
             outcome = effect_rows.outcome_of(row, call, self._lives(row.owner, its_lease), take_over)
             if outcome == "yours":
                 row = effect_rows.claimed_anew(call, row, owner, now)
-                await self._execute(connection, _UPDATE, {**_values(row), "token": token})
-                await extend(self._connections, connection, owner, lease_s)
+                await connection.execute(_UPDATE, {**_values(row), "token": token})
+                await extend(connection, owner, lease_s)
             return Claim(outcome, row)
 
         # Most claims are new, and one statement is one round trip. Everything else needs the row lock of claim.
-        if await self._connections.repeated(claim_new, alone=True):
+        claimed = await self._connections.repeated(lambda connection: connection.execute(_CLAIM, values), alone=True)
+        if claimed.rowcount:
             return Claim("yours", new)
         while True:
             try:
@@ -124,12 +119,9 @@ class PostgresqlLedger:
     async def remember(self, key: str, fence: int, *, handle: str) -> bool:
         """Store the handle of an external job with a claim; see EffectLedger."""
         values = {"handle": handle, "key": key, "fence": fence}
-
-        async def remember(connection: Connection, is_again: bool) -> bool:
-            count: int = (await self._execute(connection, _REMEMBER, values)).rowcount
-            return count > 0  # Idempotent: a retry updates the same row to the same value.
-
-        return await self._connections.repeated(remember, alone=True)
+        # Idempotent: a retry updates the same row to the same value.
+        updated = await self._connections.repeated(lambda connection: connection.execute(_REMEMBER, values), alone=True)
+        return updated.rowcount > 0
 
     async def finish(
         self, key: str, fence: int, *, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
@@ -156,15 +148,15 @@ class PostgresqlLedger:
         """Replace "unknown" with a person's verdict; see EffectLedger."""
         token, now = secrets.token_hex(8), effect_rows.now_text()
 
-        async def settle(connection: Connection, is_again: bool) -> Effect:
+        async def settle(connection: Connection) -> Effect:
             row, lives = await self._find(connection, key, tenant)
-            await self._execute(connection, _LOCK, (row.key,))
+            await connection.execute(_LOCK, (row.key,))
             # Read again under the lock: the call may have ended, or another person may have settled it meanwhile.
             row, lives = await self._find(connection, row.key, tenant)
-            if is_again and (row.state, row.settled_by, row.ended_at) == (state, storable(by), now):
+            if connection.is_again and (row.state, row.settled_by, row.ended_at) == (state, storable(by), now):
                 return row  # An earlier attempt was committed.
             changed = effect_rows.settled(row, lives, state, storable(by), storable(note), result, now)
-            await self._execute(connection, _UPDATE, {**_values(changed), "token": token})
+            await connection.execute(_UPDATE, {**_values(changed), "token": token})
             return changed
 
         return await self._connections.repeated(settle)
@@ -198,36 +190,34 @@ class PostgresqlLedger:
                 statement += " AND number < (SELECT number FROM {s}.effects WHERE key = %(before)s)"
                 values["before"] = (await self._find(connection, before, tenant))[0].key
             statement += " ORDER BY number DESC LIMIT %(limit)s"
-            rows: builtins.list[Any] = await (await self._execute(connection, statement, values)).fetchall()
+            rows = await connection.rows(statement, values)
         return [effect_rows.mark_if_dead(_effect(row), row[-1]) for row in rows]
 
     async def forget(self, *, older_than_s: float) -> None:
         """Delete the texts and rows of effects that ended long ago; see EffectLedger."""
-        values = {"texts": _ago(older_than_s), "rows": _ago(max(older_than_s, _DAY_S))}
+        now = time.time()
+        values = {"texts": effect_rows.time_text(now - older_than_s)}
+        values["rows"] = effect_rows.time_text(now - max(older_than_s, _DAY_S))
 
-        async def forget(connection: Connection, is_again: bool) -> None:
+        async def forget(connection: Connection) -> None:
             for statement in (_FORGET_TEXTS, _FORGET_ROWS, _FORGET_OWNERS):
-                await self._execute(connection, statement, values)
+                await connection.execute(statement, values)
 
         await self._connections.repeated(forget)
 
     async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
         """Delete the texts of a conversation's effects; see EffectLedger."""
-
-        async def forget(connection: Connection, is_again: bool) -> None:
-            await forget_texts(self._connections, connection, tenant, conversation)
-
-        await self._connections.repeated(forget)
+        await self._connections.repeated(lambda connection: forget_texts(connection, tenant, conversation))
 
     async def aclose(self) -> None:
         """Do nothing: the store owns the connections."""
 
     async def _end(self, statement: LiteralString, values: dict[str, object]) -> bool:
-        async def end(connection: Connection, is_again: bool) -> bool:
-            if (await self._execute(connection, statement, values)).rowcount:
+        async def end(connection: Connection) -> bool:
+            if (await connection.execute(statement, values)).rowcount:
                 return True
             # An earlier attempt may have been committed: then the row holds its values, to the millisecond.
-            return is_again and (await self._execute(connection, _IS_WRITTEN, values)).rowcount > 0
+            return connection.is_again and (await connection.execute(_IS_WRITTEN, values)).rowcount > 0
 
         return await self._connections.repeated(end, alone=True)
 
@@ -241,7 +231,7 @@ class PostgresqlLedger:
         if not prefix or prefix != key:
             raise UnknownEffectError(key)
         values = {"key": prefix, "end": prefix + "g", "tenant": tenant}  # keys are hexadecimal
-        rows: builtins.list[Any] = await (await self._execute(connection, _FIND, values)).fetchall()
+        rows = await connection.rows(_FIND, values)
         if len(rows) != 1:
             raise UnknownEffectError(key, [row[0] for row in rows])
         return _effect(rows[0]), rows[0][-1]
@@ -251,9 +241,9 @@ class PostgresqlLedger:
         return renewals is not None and not self._watch.is_dead(owner, renewals, lease_s, has_expired=has_expired)
 
 
-async def forget_texts(connections: Connections, connection: Connection, tenant: str, conversation: str) -> None:
+async def forget_texts(connection: Connection, tenant: str, conversation: str) -> None:
     """Delete the texts of a conversation's effects in the caller's transaction."""
-    await connections.execute(connection, _FORGET_CONVERSATION, (tenant, conversation))
+    await connection.execute(_FORGET_CONVERSATION, (tenant, conversation))
 
 
 class _GoneError(Exception):
@@ -266,7 +256,3 @@ def _effect(row: Sequence[Any]) -> Effect:
 
 def _values(row: Effect) -> dict[str, object]:
     return {name: getattr(row, name) for name in _FIELDS}
-
-
-def _ago(seconds: float) -> str:
-    return (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat(timespec="milliseconds")

@@ -12,10 +12,10 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from .config import PostgresConfig
 from .connections import Connection, Connections
+from .plugin import PostgresConfig
 
-_LEASE = """
+_LEASE: LiteralString = """
     INSERT INTO {s}.owners AS o (owner, alive_until, lease_s, renewals)
     SELECT %(owner)s, clock_timestamp() + make_interval(secs => %(for_s)s), %(lease_s)s, 1 {where}
     ON CONFLICT (owner) DO UPDATE
@@ -32,18 +32,18 @@ _UNLESS_FRESH: LiteralString = """NOT EXISTS (
     AND alive_until BETWEEN clock_timestamp() + make_interval(secs => %(lease_s)s)
     AND clock_timestamp() + make_interval(secs => %(for_s)s)
 )"""
+_EXTEND: LiteralString = _LEASE.replace("{where}", f"WHERE {_UNLESS_FRESH}")
 WITH_CLAIM: LiteralString = _LEASE.replace("{where}", f"FROM made WHERE {_UNLESS_FRESH}")
 """Extends the lease of a claim's owner if ``made`` has a row; see extend."""
 
 
-async def extend(connections: Connections, connection: Connection, owner: str, lease_s: float) -> None:
+async def extend(connection: Connection, owner: str, lease_s: float) -> None:
     """Extend an owner's lease, in the caller's transaction, unless it still has a full *lease_s*.
 
     The row gets a third more than *lease_s*, so that most claims leave it alone: concurrent transactions that update
     it wait for each other's commit.
     """
-    statement = connections.sql(_LEASE, where=connections.sql(f"WHERE {_UNLESS_FRESH}"))
-    await connection.execute(statement, lease(owner, lease_s))
+    await connection.execute(_EXTEND, lease(owner, lease_s))
 
 
 def lease(owner: str, lease_s: float) -> dict[str, object]:
@@ -105,7 +105,7 @@ class Renewer:
 
     def _execute(self, connection: psycopg.Connection[tuple[Any, ...]], owner: str, lease_s: float) -> None:
         values = {"owner": owner, "for_s": lease_s, "lease_s": lease_s}
-        connection.execute(self._connections.sql(_LEASE, where=self._connections.sql("")), values)
+        connection.execute(self._connections.compose(_LEASE.replace("{where}", "")), values)
 
     def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
         # An unresponsive server must not block the thread, which renews the leases of other turns.

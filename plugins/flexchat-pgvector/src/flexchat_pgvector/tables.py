@@ -1,4 +1,4 @@
-"""Conversion of documents, names, vectors and filters to and from table rows."""
+"""The tables of a schema, and documents, collections, vectors and filters as rows of them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,22 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, LiteralString
 
 import attrs
-from flexchat.store import AllOf, AnyOf, Compare, Condition, Document, RetrievalError, Source, storable
+from flexchat.store import (
+    AllOf,
+    AnyOf,
+    Collection,
+    Compare,
+    Condition,
+    Document,
+    RetrievalError,
+    Source,
+    UnknownCollectionError,
+    storable,
+)
+from flexchat_postgresql import Connection
 from psycopg import sql
 
 _OPERATORS = {"$gt": sql.SQL(">"), "$gte": sql.SQL(">="), "$lt": sql.SQL("<"), "$lte": sql.SQL("<=")}
@@ -223,3 +235,132 @@ def _storable(value: Any) -> Any:
             raise TypeError("a key is not a text")
         return {storable(key): _storable(item) for key, item in value.items()}
     return [_storable(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+# Names are compared by code point (COLLATE "C"), as everywhere in FlexChat. Vectors are stored apart from the texts, so
+# that a vector search reads nothing else; tsvectors stay in the document's row, because each ranking reads both. One
+# column holds vectors of any length: each index is for one length and one collection.
+DOCUMENTS: tuple[LiteralString, ...] = (
+    """
+    CREATE EXTENSION IF NOT EXISTS vector;
+    CREATE TABLE {s}.collections (
+        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        name text COLLATE "C" NOT NULL UNIQUE,
+        description text NOT NULL,
+        match_threshold double precision,
+        partial_threshold double precision,
+        title_field text NOT NULL,
+        source_field text NOT NULL,
+        metadata text NOT NULL,
+        language text NOT NULL,
+        embedding text,
+        dimensions int,
+        documents bigint NOT NULL DEFAULT 0
+    );
+    CREATE TABLE {s}.documents (
+        key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        collection_id bigint NOT NULL REFERENCES {s}.collections ON DELETE CASCADE,
+        id text COLLATE "C" NOT NULL,
+        title text NOT NULL,
+        source text COLLATE "C",
+        text text NOT NULL,
+        metadata text NOT NULL,
+        facts jsonb NOT NULL,
+        text_hash bytea NOT NULL,
+        hash bytea NOT NULL,
+        digest text,
+        words tsvector NOT NULL,
+        UNIQUE (collection_id, id)
+    );
+    ALTER TABLE {s}.documents ALTER COLUMN words SET STORAGE MAIN;
+    CREATE INDEX documents_source ON {s}.documents (collection_id, source) WHERE source IS NOT NULL;
+    CREATE INDEX documents_words ON {s}.documents USING gin (words);
+    CREATE TABLE {s}.vectors (
+        key bigint PRIMARY KEY REFERENCES {s}.documents ON DELETE CASCADE,
+        collection_id bigint NOT NULL,
+        embedding vector NOT NULL
+    );
+    ALTER TABLE {s}.vectors ALTER COLUMN embedding SET STORAGE MAIN;
+    CREATE INDEX vectors_collection ON {s}.vectors (collection_id);
+    CREATE TABLE {s}.sources (
+        collection_id bigint NOT NULL REFERENCES {s}.collections ON DELETE CASCADE,
+        name text COLLATE "C" NOT NULL,
+        digest text NOT NULL,
+        complete boolean NOT NULL,
+        added_at timestamptz,
+        PRIMARY KEY (collection_id, name)
+    )
+    """,
+)
+
+
+_FIELDS = (
+    *("name", "description", "match_threshold", "partial_threshold", "title_field", "source_field", "metadata"),
+    *("embedding", "dimensions", "documents"),
+)
+_COLUMNS: LiteralString = f"""
+    SELECT id, language, {", ".join(_FIELDS)}
+    FROM {{s}}.collections"""
+
+
+@attrs.frozen(kw_only=True)
+class StoredCollection:
+    """A collection with its columns that are internal to this store."""
+
+    id: int
+    language: str
+    about: Collection
+
+
+async def all_collections(connection: Connection) -> dict[str, StoredCollection]:
+    """Return all collections by name, sorted."""
+    return {stored.about.name: stored for stored in map(_stored, await connection.rows(_COLUMNS + " ORDER BY name"))}
+
+
+async def known_collection(connection: Connection, name: str) -> StoredCollection:
+    """Return the collection *name*.
+
+    Raises:
+        UnknownCollectionError: It does not exist.
+    """
+    rows = await connection.rows(_COLUMNS + " WHERE name = %s", (name,))
+    if not rows:
+        raise UnknownCollectionError(name, await all_collections(connection))
+    return _stored(rows[0])
+
+
+async def metadata_fields(connection: Connection, name: str) -> tuple[str, str]:
+    """Return a collection's title_field and source_field; the defaults if it does not exist."""
+    rows = await connection.rows("SELECT title_field, source_field FROM {s}.collections WHERE name = %s", (name,))
+    return (rows[0][0], rows[0][1]) if rows else (TITLE_FIELD, SOURCE_FIELD)
+
+
+async def lock_collection(connection: Connection, name: str, language: str | None = None) -> StoredCollection:
+    """Return the collection *name*, locked against changes until the transaction ends.
+
+    Args:
+        language: If given, a missing collection is created with this language.
+
+    Raises:
+        UnknownCollectionError: It does not exist and *language* is None.
+    """
+    locked = _COLUMNS + " WHERE name = %s FOR UPDATE"
+    rows = await connection.rows(locked, (name,))
+    if not rows and language is not None:
+        created = """
+            INSERT INTO {s}.collections (name, description, title_field, source_field, metadata, language)
+            VALUES (%s, '', 'title', 'source', '{{}}', %s) ON CONFLICT DO NOTHING"""
+        await connection.execute(created, (name, language))
+        rows = await connection.rows(locked, (name,))
+        if not rows:  # Another process created and deleted it between the two statements.
+            raise RetrievalError(f"the collection '{name}' is being deleted: try again")
+    if not rows:
+        raise UnknownCollectionError(name, await all_collections(connection))
+    return _stored(rows[0])
+
+
+def _stored(row: tuple[Any, ...]) -> StoredCollection:
+    id, language, *values = row
+    fields = dict(zip(_FIELDS, values, strict=True))
+    about = Collection(**{**fields, "metadata": json.loads(fields["metadata"])})
+    return StoredCollection(id=id, language=language, about=about)
