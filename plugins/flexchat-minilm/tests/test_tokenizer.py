@@ -5,7 +5,7 @@ import hashlib
 from importlib import resources
 
 import pytest
-from flexchat_minilm.model import load_tokenizer
+from flexchat_minilm.provider import load_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -228,9 +228,11 @@ class Connections:
             try:
                 if await self._version(raw) != len(self._steps):
                     await self._migrate(raw)
-                self._is_ready = True
-            finally:
-                await self._release(raw)
+            except BaseException:
+                await raw.close()
+                raise
+            self._idle.append(raw)
+            self._is_ready = True
 
     async def _version(self, raw: Raw) -> int:
         try:
