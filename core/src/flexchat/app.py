@@ -80,8 +80,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-NOTIFY_TIMEOUT_S = 10.0
-"""How many seconds the plugins may take when notified that a chat is opened or closed."""
+NOTIFY_TIMEOUT_S = 10.0  # for the plugins, when a chat is opened or closed
 
 
 class FlexChat:
@@ -119,7 +118,7 @@ class FlexChat:
         self.notes = parts.notes
         self._parts = parts
         store = parts.conversations
-        self.conversations = self._conversations(store, parts.journal) if store is not None else None
+        self.conversations: Conversations | None = None
         self._engine = TurnEngine(
             parts.config,
             parts.llms,
@@ -513,7 +512,6 @@ class FlexChat:
             self.tools.effects.ledger = make()
         if self._engine.recorder is not None:
             self._engine.recorder.close()
-        self.conversations = self._conversations(store)
         self._engine.record_in(self._recorder(store))
 
     async def explain(self, message: str | ChatRequest, **options: Unpack[RequestOptions]) -> Explanation:
@@ -746,14 +744,12 @@ class FlexChat:
                 self._is_open = False
                 await self._tell("flexchat_app_closed")
 
-    def _conversations(self, store: ConversationStore, journal: SeparateJournal | None = None) -> Conversations:
+    def _recorder(self, store: ConversationStore, journal: SeparateJournal | None = None) -> ConversationRecorder:
+        """Show the conversations of a store, and return what records turns there."""
         effects = self.tools.effects
         is_apart = effects.is_fixed or not hasattr(store, "ledger")
         apart = (effects.ledger if is_apart else None, journal)
-        return Conversations(store, apart=[each for each in apart if each is not None])
-
-    def _recorder(self, store: ConversationStore, journal: SeparateJournal | None = None) -> ConversationRecorder:
-        effects = self.tools.effects
+        self.conversations = Conversations(store, apart=[each for each in apart if each is not None])
         return ConversationRecorder(
             store, journal, lease_s=effects.lease_s, keep_s=effects.keep_s, run_by=self._about_runs, effects=effects
         )
@@ -837,13 +833,9 @@ class FlexChat:
 
     def _request(self, message: str | ChatRequest, options: RequestOptions) -> ChatRequest:
         self._refuse_if_closed()
-        config = self.config
+        limits, variables = self.config.limits, self.config.variables
         return read_request(
-            message,
-            options,
-            message_chars=config.limits.message_chars,
-            stores=self.stores,
-            variables=config.variables,
+            message, options, message_chars=limits.message_chars, stores=self.stores, variables=variables
         )
 
 

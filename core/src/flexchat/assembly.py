@@ -12,7 +12,7 @@ import attrs
 
 from .calls.effects import Effects
 from .calls.manager import ToolLike, ToolManager, as_definition
-from .config.model import Config, EffectsTable, LimitsTable, LLMEntry, PriceEntry, ResponseRule, ToolsTable, own_keys
+from .config.model import Config, EffectsTable, LimitsTable, LLMEntry, ResponseRule, ToolsTable, own_keys
 from .config.wording import shortened
 from .domain.copies import with_own_tables
 from .domain.masking import Mask
@@ -26,6 +26,7 @@ from .plugin.hooks import Hooks
 from .plugin.host import BLOCKED_BY_CONFIG, FETCHER, SOURCE_LOADER, PluginHost
 from .plugin.tool_sources import OpenSource
 from .tools.registry import verify_trouble
+from .tools.settings import allowed_tools, read_tool_settings, tool_trouble
 from .tools.sources import ToolSources, settings_of, source_tables
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SLOW_LOAD_MS = 1000
-"""Milliseconds; a plugin that takes longer to load is logged, because every command loads every plugin."""
+SLOW_LOAD_MS = 1000  # a plugin that takes longer is logged, because every command loads every plugin
 
 Held: TypeAlias = (
     "ChatProvider | LocalModels | Reranker | Retriever | ConversationStore | Effects | SeparateJournal "
@@ -102,7 +102,6 @@ def assemble(
     """
     from .document_stores import StoreOpener
     from .llms.open import Configured, open_llms, read_entries, secret_values
-    from .tools.settings import read_tool_settings
 
     host = as_configured(host, reading)
     _check_plugins(reading, host)
@@ -121,8 +120,7 @@ def assemble(
     rerankers: list[Reranker] = []
     stores: Mapping[str, Retriever] = {}
     if reading.config is not None:
-        _check_forms(reading, reading.config)
-        _check_tool_formats(reading, reading.config, host, llms)
+        _check_rules(reading, reading.config, host, llms)
         stores = StoreOpener(reading, reading.config, host, llms, local, rerankers).open(store_entries)
     conversations, journal = _conversations(reading, host)
     effects = _effects(reading, host, conversations)
@@ -232,7 +230,8 @@ def assemble_rule(
         raise ConfigError([Problem(path="max_iterations", text=f"must be at least 1, got {most}")])
     settings = dict(with_own_tables(settings))
     ours = {key: settings.pop(key) for key in ("retries", "retry_delay_ms", "max_parallel") if key in settings}
-    entry = LLMEntry(provider=provider, prices=_prices(provider, prices) if prices is not None else {}, **ours)
+    checked = _settings(provider, LLMEntry, {"provider": provider} | ({"prices": prices} if prices is not None else {}))
+    entry = LLMEntry(provider=provider, prices=checked.prices, **ours)
     own_settings = _settings(provider, provider_type.config_class, settings)
     try:
         service = Configured(provider_type, with_usual_key(own_settings))
@@ -248,13 +247,12 @@ def assemble_rule(
     for tool in manager.get_registry().list():
         if trouble := verify_trouble(tool, manager.get_registry()):
             raise ToolDefinitionError(trouble)
-    local = LocalModels(host.providers.by_name.values())
     return Parts(
         config=config,
         llms=Llms([llm]),
         tools=manager,
         hooks=own,
-        local_models=local,
+        local_models=LocalModels(host.providers.by_name.values()),
         mask=mask,
         fetcher=fetcher,
         packages={provider: host.providers.package(provider)},
@@ -423,7 +421,11 @@ def _sources(reading: ReadConfig, host: PluginHost, given: Mapping[str, OpenSour
     for type_, items in tables.items():  # of all, also those that cannot be used
         table_names = [item.get("name", type_) for item in items if isinstance(item, Mapping)]
         names |= {name for name in table_names if isinstance(name, str)}
-    _check_patterns(reading, names)
+    for path, name in allowed_tools(reading):
+        if isinstance(name, str) and name.endswith("/*") and name[:-2] not in names:
+            listing = ", ".join(sorted(names)) or "none"
+            text = f"no tool source is called '{shortened(name[:-2])}'{did_you_mean(name[:-2], names)}"
+            reading.problem(path, f"{text}; configured: {listing}")
     return sources
 
 
@@ -437,18 +439,6 @@ def _report_unloaded(
     for name in tables:
         unknown = f"{host.tool_sources.missing(name)}{did_you_mean(name, own_keys(ToolsTable))}"
         reading.problem(("tools", name), why if name in host.tool_sources.by_name else unknown)
-
-
-def _check_patterns(reading: ReadConfig, names: set[str]) -> None:
-    """Report each SOURCE/* of a rule that names no source."""
-    for path, rule in reading.tables("responses"):
-        tools = rule.get("tools")
-        allowed = tools.get("allowed_tools") if isinstance(tools, Mapping) else None
-        for index, name in enumerate(allowed if isinstance(allowed, list) else ()):
-            if isinstance(name, str) and name.endswith("/*") and name[:-2] not in names:
-                listing = ", ".join(sorted(names)) or "none"
-                text = f"no tool source is called '{shortened(name[:-2])}'{did_you_mean(name[:-2], names)}"
-                reading.problem((*path, "tools", "allowed_tools", index), f"{text}; configured: {listing}")
 
 
 def _conversations(reading: ReadConfig, host: PluginHost) -> tuple[ConversationStore | None, SeparateJournal | None]:
@@ -489,32 +479,24 @@ def _note_retries(reading: ReadConfig, config: Config, manager: ToolManager) -> 
     for index, entry in enumerate(config.tools.registry):
         tool = manager.get_registry().get(entry.name)
         if tool is not None and tool.retry is not None and tool.retry.max_attempts > 1 and not tool.may_repeat:
-            text = (
-                f"tool '{tool.name}' is not retried: trying again could change something twice. Set honours_key if its "
-            )
-            text += 'service acts once per key, or effect = "read" or "idempotent"'
+            text = f"tool '{tool.name}' is not retried: trying again could change something twice. Set honours_key "
+            text += 'if its service acts once per key, or effect = "read" or "idempotent"'
             reading.note(("tools", "registry", index), text)
 
 
-def _check_forms(reading: ReadConfig, config: Config) -> None:
+def _check_rules(reading: ReadConfig, config: Config, host: PluginHost, llms: Llms) -> None:
+    """Report each rule with an unusable response_format, or with tools in a format that two plugins offer."""
     from .schema.answer_format import format_problem
 
     for index, rule in enumerate(config.responses):
-        problem = rule.response_format and format_problem(rule.response_format)
-        if problem:
+        if rule.response_format and (problem := format_problem(rule.response_format)):
             reading.problem(("responses", index, "response_format"), problem)
-
-
-def _check_tool_formats(reading: ReadConfig, config: Config, host: PluginHost, llms: Llms) -> None:
-    """Report each rule with tools if two plugins offer its service's tool format."""
-    for index, rule in enumerate(config.responses):
         uses_tools = rule.tools.enabled if rule.tools is not None else config.tools.apply_globally
-        if rule.llm not in llms or not uses_tools:
-            continue
-        llm, model = llms.resolve(rule.llm, rule.model)
-        name = llm.provider.tool_format(model)
-        if name in host.tool_formats.conflicts:
-            reading.problem(("responses", index, "llm"), host.tool_formats.missing(name))
+        if rule.llm in llms and uses_tools:
+            llm, model = llms.resolve(rule.llm, rule.model)
+            name = llm.provider.tool_format(model)
+            if name in host.tool_formats.conflicts:
+                reading.problem(("responses", index, "llm"), host.tool_formats.missing(name))
 
 
 def _add_given(manager: ToolManager, tools: Iterable[ToolLike], host: PluginHost) -> None:
@@ -523,8 +505,6 @@ def _add_given(manager: ToolManager, tools: Iterable[ToolLike], host: PluginHost
     Raises:
         ToolDefinitionError: One of them is not a tool, its name is taken, or what runs it is not installed.
     """
-    from .tools.settings import tool_trouble
-
     for item in tools:
         if isinstance(item, str) and item in host.tools.conflicts:
             raise ToolDefinitionError(host.tools.missing(item))
@@ -533,16 +513,6 @@ def _add_given(manager: ToolManager, tools: Iterable[ToolLike], host: PluginHost
         trouble = tool_trouble(tool, host)
         if trouble is not None:
             raise ToolDefinitionError(f"tool '{tool.name}': {trouble}")
-
-
-def _prices(provider: str, prices: Mapping[str, PriceSettings]) -> Mapping[str, PriceEntry]:
-    """Return prices from a keyword argument, with the errors a config would give."""
-    from .config.structure import structure_mapping
-
-    entry, problems = structure_mapping({"provider": provider, "prices": prices}, LLMEntry)
-    if entry is None or problems:
-        raise ConfigError([Problem(path=f"provider {provider}", text=text) for text in problems])
-    return entry.prices
 
 
 def _settings(provider: str, config_class: type[Any], settings: dict[str, Any]) -> Any:

@@ -1,63 +1,5 @@
 """Every error FlexChat raises, each with its own class.
 
-    FlexChatError
-    ├── ConfigError                  the configuration cannot be used            exit status 2
-    ├── PluginError
-    │   ├── PluginLoadError          a plugin could not be loaded                exit status 2
-    │   └── PluginConflictError      two plugins claim one name                  exit status 2
-    ├── ToolDefinitionError          not a tool
-    │   └── DuplicateToolError
-    ├── ToolSourceError              a tool source cannot be opened, or its tools cannot be read
-    ├── ToolsLockError               the file with the accepted tools cannot be read or written
-    ├── UnknownToolSourceError       no such tool source, or no such tool in it  exit status 2
-    ├── ToolChangedError             a tool is no longer the one that a person accepts
-    ├── ToolError                    a tool cannot do its work; the model reads why
-    │   ├── ArgumentsError           the arguments are none its function can take; it did not run
-    │   ├── EffectUnknownError       it is unknown whether a tool's effect took place
-    │   └── FetchError               a request to the world got no answer; .may_have_arrived
-    │       ├── AddressRefusedError      the address may not be reached; nothing was sent
-    │       ├── FetchTimeoutError        no answer in time
-    │       ├── FetchConnectionError     no connection, or it broke
-    │       └── FetchAnswerError         the answer is unreadable, too long or redirects in a circle
-    ├── ChatRequestError             the message or the history cannot be used
-    │   └── UnknownNameError         no such LLM, document store, rule           exit status 2
-    ├── ChatClosedError              the chat is closed, or was closed during the call
-    ├── TurnDataError                data read as a turn is none
-    ├── UnknownToolFormatError       no such tool format                         exit status 2
-    ├── UnknownLLMError              a rule names an LLM that is not configured  exit status 2
-    ├── NoMatchingRuleError          no response rule fits the profile
-    ├── TurnTimeoutError             the turn took longer than limits.turn_timeout_ms
-    ├── TurnLimitError               the turn reached limits.turn_cost or limits.turn_tokens
-    ├── ResponseFormatError          the model's answer is not in the requested format
-    ├── FilterError                  a metadata filter cannot be read            exit status 2
-    ├── RetrievalError               a document store cannot serve a request
-    │   └── UnknownCollectionError                                               exit status 2
-    ├── PathError                    a path cannot be used                       exit status 2
-    ├── StorageError                 a database or its file cannot be used
-    ├── UnknownConversationError     no conversation has this id                 exit status 2
-    ├── UnknownEffectError           no effect has this key                      exit status 2
-    ├── CannotSettleError            it is known, or will be, how this effect ended     exit status 2
-    ├── UnknownTurnError             no turn in the journal has this id          exit status 2
-    ├── TurnNotWaitingError          the turn cannot be resumed: it runs, or has ended
-    ├── StuckTurnError               the turn is not resumed: the configuration no longer fits, or it died too often
-    ├── InterruptedTurnError         the process that ran the turn ended before it did
-    ├── LostTurnError                another process has taken the turn up
-    ├── KeyReusedError               the caller's key stands for another request exit status 2
-    ├── TurnRunningError             the turn of the caller's key still runs in another process
-    ├── FailedTurnError              the turn of the caller's key has failed, and may have changed something
-    ├── ForgottenAnswerError         the turn of the caller's key has ended, and its answer is no longer kept
-    └── ProviderError                the model's service did not answer; .retryable if asking again may help
-        ├── ProviderAuthError
-        ├── ProviderRequestError
-        │   ├── ModelNotFoundError
-        │   ├── ContextLengthError
-        │   └── ContentFilterError
-        ├── ProviderRateLimitError
-        ├── ProviderOverloadedError
-        ├── ProviderTimeoutError
-        ├── ProviderConnectionError
-        └── ProviderProtocolError
-
 An error's text states what happened, where, and what to do. It never holds a key, a header or a whole request.
 """
 
@@ -122,9 +64,7 @@ def closest(name: str, known: Iterable[str], *, count: int = 1, cutoff: float = 
     return difflib.get_close_matches(name, names, n=count, cutoff=cutoff)
 
 
-_MAX_NAMES = 2_000
-_MAX_COMPARED = 100
-_MAX_NAME_CHARS = 100
+_MAX_NAMES, _MAX_COMPARED, _MAX_NAME_CHARS = 2_000, 100, 100
 
 
 class FlexChatError(Exception):
@@ -148,6 +88,12 @@ class FlexChatError(Exception):
         return self.public or str(self)
 
 
+class InputError(FlexChatError):
+    """What the user wrote cannot be used: a name, an option, the configuration."""
+
+    exit_status = 2
+
+
 @attrs.frozen(kw_only=True)
 class Problem:
     """One fault of a configuration.
@@ -169,14 +115,12 @@ class Problem:
         return ": ".join(part for part in (place, self.path, self.text) if part)
 
 
-class ConfigError(FlexChatError):
+class ConfigError(InputError):
     """The configuration cannot be used.
 
     Attributes:
         problems: All faults, in the order of the file.
     """
-
-    exit_status = 2
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(sorted(problems, key=lambda p: (p.source, p.line is None, p.line or 0)))
@@ -187,10 +131,8 @@ class ConfigError(FlexChatError):
         return type(self), (self.problems,)
 
 
-class PluginError(FlexChatError):
+class PluginError(InputError):
     """An installed plugin has a fault."""
-
-    exit_status = 2
 
 
 class PluginLoadError(PluginError):
@@ -234,10 +176,8 @@ class ToolsLockError(FlexChatError):
     """The file with the accepted tools of sources cannot be read or written; the text has the reason and remedy."""
 
 
-class UnknownToolSourceError(FlexChatError):
+class UnknownToolSourceError(InputError):
     """No tool source of the configuration, or no tool of the source, has this name."""
-
-    exit_status = 2
 
 
 class ToolChangedError(FlexChatError):
@@ -256,15 +196,13 @@ class ToolChangedError(FlexChatError):
         )
 
 
-class ToolClashError(FlexChatError):
+class ToolClashError(InputError):
     """Two tools of one name would be offered to a model, which could not choose between them.
 
     Attributes:
         name: The name.
         sources: The tool sources they come from; None for one given in code or in tools.registry.
     """
-
-    exit_status = 2
 
     def __init__(self, name: str, sources: tuple[str | None, str | None]) -> None:
         self.name, self.sources = name, sources
@@ -402,26 +340,22 @@ class ForgottenEventsError(FlexChatError):
     """The requested events of a turn are no longer kept: too many others followed."""
 
 
-class UnknownToolFormatError(FlexChatError):
+class UnknownToolFormatError(InputError):
     """No installed plugin offers that tool format (TC-35). ``known`` lists those that exist."""
 
-    exit_status = 2
-
     def __init__(self, name: str, known: Sequence[str] = ()) -> None:
         self.name, self.known = name, tuple(known)
-        hint = f" (known tool formats: {', '.join(self.known)})" if self.known else ""
-        super().__init__(f"Unknown provider: {name}{hint}")
+        super().__init__(
+            with_hint(f"Unknown provider: {name}", f"known tool formats: {', '.join(known)}" if known else None)
+        )
 
 
-class UnknownLLMError(FlexChatError):
+class UnknownLLMError(InputError):
     """A rule names an LLM that is not configured (TC-71). ``known`` lists those that are."""
 
-    exit_status = 2
-
     def __init__(self, name: str, known: Sequence[str] = ()) -> None:
         self.name, self.known = name, tuple(known)
-        hint = f" (configured: {', '.join(self.known)})" if self.known else ""
-        super().__init__(f"Provider {name} not found{hint}")
+        super().__init__(with_hint(f"Provider {name} not found", f"configured: {', '.join(known)}" if known else None))
 
 
 class NoMatchingRuleError(FlexChatError):
@@ -469,10 +403,8 @@ class ResponseFormatError(FlexChatError):
         super().__init__(f"the answer does not have the form asked for (response_format): {problem}")
 
 
-class FilterError(FlexChatError):
+class FilterError(InputError):
     """A metadata filter is invalid; the text names the fault and its place."""
-
-    exit_status = 2
 
 
 class RetrievalError(FlexChatError):
@@ -491,15 +423,13 @@ class UnknownCollectionError(RetrievalError):
         self.name = name
 
 
-class PathError(FlexChatError):
+class PathError(InputError):
     """A path cannot be used; the text names it and the reason.
 
     Attributes:
         path: The path as written.
         reason: Why, in one clause.
     """
-
-    exit_status = 2
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
@@ -516,20 +446,16 @@ class KeyStorageError(StorageError):
     exit_status = 2
 
 
-class UnknownConversationError(FlexChatError):
+class UnknownConversationError(InputError):
     """No conversation of this tenant has this id."""
-
-    exit_status = 2
 
     def __init__(self, id: str) -> None:
         super().__init__(f"there is no conversation '{id}'")
         self.id = id
 
 
-class UnknownEffectError(FlexChatError):
+class UnknownEffectError(InputError):
     """No effect of this tenant has this key, or several keys begin with it; the text names the case."""
-
-    exit_status = 2
 
     def __init__(self, key: str, several: Sequence[str] = ()) -> None:
         some = ", ".join(several)
@@ -538,16 +464,12 @@ class UnknownEffectError(FlexChatError):
         self.key = key
 
 
-class CannotSettleError(FlexChatError):
+class CannotSettleError(InputError):
     """An effect cannot be settled by a person: it is not unknown; the text names its state."""
 
-    exit_status = 2
 
-
-class UnknownTurnError(FlexChatError):
+class UnknownTurnError(InputError):
     """No turn in the journal of this tenant has this id, or several ids start with it."""
-
-    exit_status = 2
 
     def __init__(self, id: str, *, several: bool = False) -> None:
         none = f"there is no turn '{id}' (flexchat turns list shows them)"
@@ -597,10 +519,8 @@ class LostTurnError(FlexChatError):
         self.id = id
 
 
-class KeyReusedError(FlexChatError):
+class KeyReusedError(InputError):
     """A caller's key stands for another request: each request needs its own."""
-
-    exit_status = 2
 
     def __init__(self, key: str) -> None:
         super().__init__(f"the key '{key}' has been used for another request: choose a new key for each request")

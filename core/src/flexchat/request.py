@@ -26,8 +26,7 @@ from .domain.questions import OnQuestion
 from .domain.text import scrub
 from .errors import ChatRequestError, UnknownNameError, did_you_mean
 
-MAX_KEY_CHARS = 255
-"""Characters of a caller's key."""
+MAX_KEY_CHARS = 255  # of a caller's key
 
 
 class CommonRequestOptions(TypedDict, total=False):
@@ -245,17 +244,12 @@ def _body(name: str, value: Any) -> dict[str, Any]:
 
 
 _OPTIONS: dict[str, Callable[[str, Any], Any]] = {
-    "max_tokens": _number,
-    "temperature": _number,
-    "top_p": _number,
+    **dict.fromkeys(("max_tokens", "temperature", "top_p", "seed", "max_iterations"), _number),
+    **dict.fromkeys(("parallel_tool_calls", "approve"), _switch),
     "stop": _stop,
-    "seed": _number,
     "reasoning": _reasoning,
     "extra_body": _body,
     "tool_choice": _word,
-    "parallel_tool_calls": _switch,
-    "max_iterations": _number,
-    "approve": _switch,
 }
 """How each option of a rule is checked."""
 

@@ -5,38 +5,43 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextvars
+import functools
 import os
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence, Set
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Set
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, Unpack, overload
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
 from .app import FlexChat, from_a_fork
-from .domain import (
-    DEFAULT_TENANT,
-    ChatRequest,
-    Effect,
-    Embeddings,
-    ModelInfo,
-    StreamEvent,
-    ToolResult,
-    Turn,
-)
-from .domain.journal import JournaledTurn, JournalEntry
+from .domain import DEFAULT_TENANT, ChatRequest, StreamEvent, Turn
 from .domain.prices import Cost
-from .errors import ChatClosedError, ProviderError
-from .plugin.hooks import ModelRequest
+from .errors import ChatClosedError
 from .request import CommonRequestOptions, RequestOptions
-from .turn.run import Explanation
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _ENDING_S = 3.0  # how long to wait for cancelled work: a tool that ignores it must not keep a program from ending
 
 
+def _waiting(
+    method: Callable[Concatenate[FlexChat, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[SyncFlexChat, P], T]:
+    """Return a method that calls the chat's method of that name and waits for its end."""
+
+    @functools.wraps(method)
+    def call(self: SyncFlexChat, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        work: Coroutine[Any, Any, T] = getattr(self.chat, method.__name__)(*args, **kwargs)
+        return self._wait_for(work)
+
+    return call
+
+
 class SyncFlexChat:
     """FlexChat for plain functions: one event loop in its own thread, so that connections stay open.
+
+    Its methods are FlexChat's, and return what those do once they are awaited.
 
     Many threads may call it at once, but not the loop's own (an async tool, an event hook). Use it in a ``with``
     statement, or call ``close``. A process that forks may make it, but only its children may call it, or only itself.
@@ -83,13 +88,18 @@ class SyncFlexChat:
         """Answer a message piece by piece; see FlexChat.stream. Closing the generator ends the turn."""
         return self._stream(self.chat.stream(message, is_whole=is_whole, **options))
 
-    def explain(self, message: str | ChatRequest, **options: Unpack[RequestOptions]) -> Explanation:
-        """Explain which rule would answer a message, and why; see FlexChat.explain."""
-        return self._wait_for(self.chat.explain(message, **options))
-
-    def preview(self, message: str | ChatRequest, **options: Unpack[RequestOptions]) -> ModelRequest:
-        """Return the first request to a model, without sending it; see FlexChat.preview."""
-        return self._wait_for(self.chat.preview(message, **options))
+    explain = _waiting(FlexChat.explain)
+    preview = _waiting(FlexChat.preview)
+    call_tool = _waiting(FlexChat.call_tool)
+    effects = _waiting(FlexChat.effects)
+    effect = _waiting(FlexChat.effect)
+    settle_effect = _waiting(FlexChat.settle_effect)
+    turns = _waiting(FlexChat.turns)
+    turn = _waiting(FlexChat.turn)
+    resume = _waiting(FlexChat.resume)
+    close_turn = _waiting(FlexChat.close_turn)
+    embed = _waiting(FlexChat.embed)
+    list_models = _waiting(FlexChat.list_models)
 
     def cost(self, *, tenant: str = DEFAULT_TENANT) -> Cost:
         """Add up what a tenant's turns have cost since this chat was made; see FlexChat.cost."""
@@ -114,46 +124,6 @@ class SyncFlexChat:
             self._loop.create_task(_close(events))
         else:
             self._wait_for(_close(events))
-
-    def call_tool(self, name: str, params: Mapping[str, Any], **rest: Any) -> ToolResult:
-        """Run one tool; see FlexChat.call_tool."""
-        return self._wait_for(self.chat.call_tool(name, params, **rest))
-
-    def effects(self, **rest: Any) -> Sequence[Effect]:
-        """List the effects of tools; see FlexChat.effects."""
-        return self._wait_for(self.chat.effects(**rest))
-
-    def effect(self, key: str, **rest: Any) -> Effect:
-        """Return one effect; see FlexChat.effect."""
-        return self._wait_for(self.chat.effect(key, **rest))
-
-    def settle_effect(self, key: str, state: Literal["done", "failed"], **rest: Any) -> Effect:
-        """Record how an unknown effect ended; see FlexChat.settle_effect."""
-        return self._wait_for(self.chat.settle_effect(key, state, **rest))
-
-    def turns(self, **rest: Any) -> Sequence[JournaledTurn]:
-        """Return the turns of kept conversations; see FlexChat.turns."""
-        return self._wait_for(self.chat.turns(**rest))
-
-    def turn(self, id: str, **rest: Any) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
-        """Return one of them with its steps; see FlexChat.turn."""
-        return self._wait_for(self.chat.turn(id, **rest))
-
-    def resume(self, id: str, **rest: Any) -> Turn:
-        """Let a turn whose process died continue; see FlexChat.resume."""
-        return self._wait_for(self.chat.resume(id, **rest))
-
-    def close_turn(self, id: str, **rest: Any) -> Turn:
-        """End a turn whose process died; see FlexChat.close_turn."""
-        return self._wait_for(self.chat.close_turn(id, **rest))
-
-    def embed(self, texts: Sequence[str], **rest: Any) -> Embeddings:
-        """Turn texts into vectors; see FlexChat.embed."""
-        return self._wait_for(self.chat.embed(texts, **rest))
-
-    def list_models(self) -> dict[str, tuple[ModelInfo, ...] | ProviderError]:
-        """Ask every service for its models; see FlexChat.list_models."""
-        return self._wait_for(self.chat.list_models())
 
     def close(self) -> None:
         """End everything still running, close connections and stores, and end the thread."""

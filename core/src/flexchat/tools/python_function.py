@@ -6,7 +6,7 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import attrs
 
@@ -47,7 +47,7 @@ class FunctionTool:
 
 @attrs.frozen
 class _Bound:
-    """A function with its description: the settings of a tool make by @tool."""
+    """A function with its description: the settings of a tool made by @tool."""
 
     function: Callable[..., Any]
     description: FunctionDescription
@@ -58,38 +58,28 @@ class _Bound:
         return inspect.iscoroutinefunction(self.function)
 
 
+class ToolOptions(TypedDict, total=False):
+    """The keywords of ``tool``: fields of ToolDefinition."""
+
+    name: str | None
+    description: str | None
+    timeout_ms: int | None
+    exclusive: bool
+    repeatable: bool
+    effect: Literal["read", "idempotent", "write"]
+    honours_key: bool
+    verify: str | None
+    strict: bool | None
+    retry: ToolRetry | None
+    approve: bool
+
+
 @overload
 def tool(function: Callable[..., Any], /) -> FunctionTool: ...
 @overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    timeout_ms: int | None = None,
-    exclusive: bool = False,
-    repeatable: bool = False,
-    effect: Literal["read", "idempotent", "write"] = "write",
-    honours_key: bool = False,
-    verify: str | None = None,
-    strict: bool | None = None,
-    retry: ToolRetry | None = None,
-    approve: bool = False,
-) -> Callable[[Callable[..., Any]], FunctionTool]: ...
-def tool(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    timeout_ms: int | None = None,
-    exclusive: bool = False,
-    repeatable: bool = False,
-    effect: Literal["read", "idempotent", "write"] = "write",
-    honours_key: bool = False,
-    verify: str | None = None,
-    strict: bool | None = None,
-    retry: ToolRetry | None = None,
-    approve: bool = False,
+    function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a typed function a tool: its schema comes from the signature and the docstring.
 
@@ -104,32 +94,28 @@ def tool(
             '''
 
     A plain def runs in a thread, an async def on the event loop. A parameter annotated ``ToolContext`` gets the context
-    and is hidden from the model. The other arguments are those of ToolDefinition.
+    and is hidden from the model. The options are those of ToolDefinition.
 
     Raises:
         ToolDefinitionError: The function cannot be described: no docstring, or an annotation JSON cannot express.
     """
 
+    if unknown := options.keys() - ToolOptions.__annotations__.keys():
+        raise TypeError(f"tool() got an unexpected keyword argument '{min(unknown)}'")
+
     def make(function: Callable[..., Any]) -> FunctionTool:
         if isinstance(function, FunctionTool):
             return function
-        described = describe_function(function, description=description)
-        definition = ToolDefinition(
-            name=name or described.name,
-            description=described.description,
-            parameters=described.parameters,
-            implementation=Implementation(type="python", settings=_Bound(function, described)),
-            timeout_ms=timeout_ms,
-            exclusive=exclusive,
-            repeatable=repeatable,
-            effect=effect,
-            honours_key=honours_key,
-            verify=verify,
-            strict=strict,
-            retry=retry,
-            approve=approve,
+        described = describe_function(function, description=options.get("description"))
+        fields: dict[str, Any] = {
+            **options,
+            "name": options.get("name") or described.name,
+            "description": described.description,
+        }
+        implementation = Implementation(type="python", settings=_Bound(function, described))
+        return FunctionTool(
+            function, ToolDefinition(parameters=described.parameters, implementation=implementation, **fields)
         )
-        return FunctionTool(function, definition)
 
     return make if function is None else make(function)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -70,9 +70,19 @@ def read_tool_settings(
             reading.note(path, f"tool '{name}' is left out: {text}")
         else:
             reading.problem(where, f"tool '{name}': {text}" if where == path and f"'{name}'" not in text else text)
-    for path, rule in reading.tables("responses"):
-        _note_left_out(reading, path, rule, read.left_out.values())
+    for place, allowed in allowed_tools(reading):
+        if allowed in read.left_out.values():
+            reading.note(place, f"tool '{allowed}' is left out, so it is not offered")
     return read
+
+
+def allowed_tools(reading: ReadConfig) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield the entries of all rules' lists of allowed tools, each behind its place."""
+    for path, rule in reading.tables("responses"):
+        tools = rule.get("tools")
+        allowed = tools.get("allowed_tools") if isinstance(tools, Mapping) else None
+        for index, name in enumerate(allowed if isinstance(allowed, list) else ()):
+            yield (*path, "tools", "allowed_tools", index), name
 
 
 def tool_trouble(tool: ToolDefinition, host: PluginHost) -> str | None:
@@ -226,11 +236,3 @@ def _missing_store(kind: ImplementationType, settings: Any, reading: ReadConfig)
             listing = ", ".join(sorted(configured)) or "none"
             return f"no document store is called '{name}'{did_you_mean(name, configured)} (stores: {listing})"
     return None
-
-
-def _note_left_out(reading: ReadConfig, path: KeyPath, rule: Mapping[str, Any], left_out: Any) -> None:
-    tools = rule.get("tools")
-    allowed = tools.get("allowed_tools") if isinstance(tools, Mapping) else None
-    for index, name in enumerate(allowed if isinstance(allowed, list) else ()):
-        if name in left_out:
-            reading.note((*path, "tools", "allowed_tools", index), f"tool '{name}' is left out, so it is not offered")
