@@ -9,13 +9,12 @@ from typing import Any
 from flexchat import ChatRequest, ChatResponse, Message, Profile
 from flexchat.calls.manager import ToolManager
 from flexchat.config.model import Config, LimitsTable, ResponseRule
-from flexchat.events.feed import Feed
+from flexchat.events.sink import Feed
 from flexchat.llms.llm import Llms
 from flexchat.turn.active import ActiveTurn
 from flexchat.turn.answer import answer
-from flexchat.turn.detection import Prompter
+from flexchat.turn.detection import PhaseNotes, Prompter
 from flexchat.turn.engine import TurnEngine
-from flexchat.turn.phase_log import PhaseNotes
 from flexchat.turn.run import read_turn
 
 
@@ -59,7 +58,7 @@ class Answering:
         return [event async for event in events] + responses
 
     def _turn(self, profile: Profile, message: str, history: tuple[Message, ...], feed: Feed | None) -> ActiveTurn:
-        turn = self._engine.create_turn(ChatRequest(user_message=message, history=history), feed=feed)
+        turn = self._engine.create_turn(ChatRequest(user_message=message, history=history), feed)
         turn.profile, turn.rule = profile, (0, self._rule)
         turn.tools = self._engine.parts.tools.offer_to(self._rule)
         return turn

@@ -54,8 +54,8 @@ from .errors import (
     TurnNotWaitingError,
     UnknownTurnError,
 )
-from .events.feed import Feed
 from .events.log import EventLog
+from .events.sink import Feed
 from .llms.llm import LLM
 from .plugin.call import Call, Origin, current_call, current_info, current_turn, place_within
 from .plugin.contracts import ChatProvider, ConversationStore, SeparateJournal
@@ -319,7 +319,7 @@ class FlexChat:
         if request.idempotency_key is not None:
             return self._stream_joined(request, is_whole)
         feed = Feed()
-        turn = self._engine.create_turn(request, feed=feed, is_whole=is_whole)
+        turn = self._engine.create_turn(request, feed, is_whole=is_whole)
         return read_turn(turn, feed, contextvars.copy_context(), self._run_turn)
 
     def start(self, message: str | ChatRequest, **options: Unpack[RequestOptions]) -> TurnHandle:
@@ -338,7 +338,7 @@ class FlexChat:
         if request.idempotency_key is not None:
             raise ChatRequestError("an idempotency_key has to be looked up: await join, instead of start")
         event_log: EventLog[StreamEvent] = EventLog()
-        return self._handle(self._engine.create_turn(request, event_log=event_log), event_log)
+        return self._handle(self._engine.create_turn(request, event_log), event_log)
 
     async def join(self, message: str | ChatRequest, **options: Unpack[RequestOptions]) -> JoinedTurn:
         """Start the turn that a key stands for, as ``start`` does, unless an earlier request has: then join that one.
@@ -414,7 +414,7 @@ class FlexChat:
 
     async def _start_resumed(self, id: str, **how: Any) -> TurnHandle:
         event_log: EventLog[StreamEvent] = EventLog()
-        return self._handle(await self._engine.restore_turn(id, event_log=event_log, **how), event_log)
+        return self._handle(await self._engine.restore_turn(id, receiver=event_log, **how), event_log)
 
     async def resume_interrupted(self, *, most: int = 4) -> list[TurnHandle]:
         """Take up interrupted turns, of all tenants, the oldest first, and return those that run now.

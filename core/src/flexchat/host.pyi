@@ -44,8 +44,7 @@ from .config.wording import (
     shortened as shortened,
     format_path as format_path,
 )
-from .conversations.export import cost_by_rule as cost_by_rule
-from .conversations.view import Conversations as Conversations
+from .conversations.view import Conversations as Conversations, cost_by_rule as cost_by_rule
 from .domain import DEFAULT_TENANT as DEFAULT_TENANT, TurnEvent as TurnEvent, new_call_id as new_call_id
 from .domain.copies import copied as copied
 from .domain.history import repair_history as repair_history
@@ -64,8 +63,8 @@ from .errors import (
     json_error_message as json_error_message,
     with_hint as with_hint,
 )
-from .events.feed import Feed as Feed
 from .events.log import EventLog as EventLog
+from .events.sink import Feed as Feed
 from .files import path_exists as path_exists, read_file as read_file, refuse_other as refuse_other
 from .llms.llm import Llms as Llms
 from .plugin.call import current_info as current_info

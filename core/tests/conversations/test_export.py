@@ -2,7 +2,7 @@
 
 import json
 
-from flexchat.conversations.export import to_json, to_markdown
+from flexchat.conversations.view import to_json, to_markdown
 from flexchat.domain import (
     AssistantMessage,
     Citation,

@@ -6,7 +6,7 @@ import gc
 import weakref
 
 import pytest
-from flexchat.events.feed import MAX_AHEAD, Feed
+from flexchat.events.sink import MAX_AHEAD, Feed
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,9 +6,8 @@ import pytest
 from flexchat import TextDelta
 from flexchat.domain import Profile, ToolCall, ToolStarted, Turn, TurnCancelled, TurnFinished, TurnInfo, TurnStarted
 from flexchat.domain.chat import ChatResponse
-from flexchat.events.feed import Feed
 from flexchat.events.log import EventLog
-from flexchat.events.sink import Sink
+from flexchat.events.sink import Feed, Sink
 from flexchat.plugin.hooks import HookCall, Hooks, hook_of
 
 INFO = TurnInfo(id="t")
@@ -47,7 +46,7 @@ class Log(EventLog):
 
 async def test_plugins_are_told_first_then_the_log():
     told = []
-    await Sink(INFO, hooks(told, TurnStarted), event_log=Log(told)).emit(STARTED)
+    await Sink(INFO, hooks(told, TurnStarted), receiver=Log(told)).emit(STARTED)
 
     assert told == [("plugin", "TurnStarted"), (1, "TurnStarted")]
 
@@ -63,7 +62,7 @@ async def test_plugins_are_told_before_the_reader():
 
 async def test_events_are_numbered_from_one_pieces_of_answers_too():
     told = []
-    sink = Sink(INFO, Hooks(), event_log=Log(told))
+    sink = Sink(INFO, Hooks(), receiver=Log(told))
     await sink.emit(STARTED)
     sink.pass_on(TextDelta(0, "a"))
     await sink.announce(BEGUN)
@@ -100,9 +99,9 @@ async def test_without_a_reader_nothing_waits():
     assert not sink.is_read
 
 
-@pytest.mark.parametrize("receiver", [{}, {"feed": Feed()}, {"event_log": EventLog()}])
+@pytest.mark.parametrize("receiver", [None, Feed(), EventLog()])
 def test_an_event_without_a_receiver_is_not_made(receiver):
-    sink = Sink(INFO, hooks([], TurnStarted), **receiver)
+    sink = Sink(INFO, hooks([], TurnStarted), receiver)
 
     assert sink.has_receiver(TurnStarted)
     assert sink.has_receiver(ToolStarted) == bool(receiver)
@@ -111,7 +110,7 @@ def test_an_event_without_a_receiver_is_not_made(receiver):
 async def test_of_the_end_the_reader_hears_only_if_the_turn_is_finished():
     """Of any other it gets the error; the log has all."""
     told, feed = [], Feed()
-    for sink in (Sink(INFO, Hooks(), feed), Sink(INFO, Hooks(), event_log=Log(told))):
+    for sink in (Sink(INFO, Hooks(), feed), Sink(INFO, Hooks(), receiver=Log(told))):
         await sink.emit_end(TurnCancelled(info=INFO, turn=TURN), 1)
         assert len(feed.pending) == 0
     await Sink(INFO, Hooks(), feed).emit_end(TurnFinished(info=INFO, turn=TURN), 1)
@@ -134,7 +133,7 @@ async def test_plugins_that_hang_at_the_end_are_not_waited_for(caplog):
 
 
 async def sink_end(hooks_, told):
-    await Sink(INFO, hooks_, event_log=Log(told)).emit_end(TurnFinished(info=INFO, turn=TURN), 0.01)
+    await Sink(INFO, hooks_, receiver=Log(told)).emit_end(TurnFinished(info=INFO, turn=TURN), 0.01)
 
 
 async def test_the_log_has_the_end_even_if_the_telling_is_cancelled():
@@ -146,7 +145,7 @@ async def test_the_log_has_the_end_even_if_the_telling_is_cancelled():
 
     hanging = Hooks({hook_of(TurnFinished): [HookCall("mine", hang, ())]})
     ending = asyncio.create_task(
-        Sink(INFO, hanging, event_log=Log(told)).emit_end(TurnFinished(info=INFO, turn=TURN), 9)
+        Sink(INFO, hanging, receiver=Log(told)).emit_end(TurnFinished(info=INFO, turn=TURN), 9)
     )
     await begun.wait()
     ending.cancel()

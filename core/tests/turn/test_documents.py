@@ -9,9 +9,8 @@ from flexchat.config.model import StoreEntry
 from flexchat.domain import ChatRequest, Collection, CollectionChoice, Document, RagResults, RetrievalHits
 from flexchat.errors import RetrievalError
 from flexchat.turn import documents
-from flexchat.turn.detection import Topic
+from flexchat.turn.detection import PhaseNotes, Topic
 from flexchat.turn.documents import DocumentCollector, search_text
-from flexchat.turn.phase_log import PhaseNotes
 from hypothesis import given
 from hypothesis import strategies as st
 

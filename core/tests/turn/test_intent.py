@@ -5,8 +5,7 @@ from engines import asker
 from flexchat.config.model import ModelChoice
 from flexchat.domain import CollectionHits, Document, RagResults
 from flexchat.errors import ProviderOverloadedError
-from flexchat.turn.detection import IntentDetector, Topic, intent_prompt, read_category
-from flexchat.turn.phase_log import PhaseNotes
+from flexchat.turn.detection import IntentDetector, PhaseNotes, Topic, intent_prompt, read_category
 from flexchat_testing.scripted import ScriptedProvider, says
 from hypothesis import given
 from hypothesis import strategies as st

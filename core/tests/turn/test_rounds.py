@@ -11,7 +11,7 @@ from flexchat.calls.calls import ToolParts
 from flexchat.calls.manager import ToolManager
 from flexchat.config.model import LimitsTable
 from flexchat.domain import ChatRequest, Implementation, ToolCall, ToolDefinition, ToolFinished, ToolStarted
-from flexchat.events.feed import Feed
+from flexchat.events.sink import Feed
 from flexchat.plugin.call import Call
 from flexchat.plugin.contracts import ImplementationType
 from flexchat.tools.registry import ToolRegistry
@@ -72,7 +72,7 @@ class Loop:
 
     async def run(self, asked, feed=None):
         """Return the records, and the events before them where they are read."""
-        turn = self._engine.create_turn(ChatRequest(user_message="x"), feed=feed)
+        turn = self._engine.create_turn(ChatRequest(user_message="x"), feed)
         if self._time_left is not None:
             turn.clock.until = time.monotonic() + self._time_left
         return await run_calls(turn, asked, self._manners, ("free", "alone"), 1)
@@ -84,7 +84,7 @@ class Loop:
         async def work(_):
             feed.add(await self.run(asked, feed))
 
-        turn = self._engine.create_turn(ChatRequest(user_message="x"), feed=feed)
+        turn = self._engine.create_turn(ChatRequest(user_message="x"), feed)
         return read_turn(turn, feed, contextvars.copy_context(), work)
 
 

@@ -440,7 +440,7 @@ async def test_work_a_turn_has_left_behind_may_begin_turns_later(begins):
 
 async def test_a_log_has_the_end_of_every_turn():
     own, log = engine({"bot": ScriptedProvider([says("ok")])}), EventLog()
-    turn = own.create_turn(ChatRequest(user_message="x"), event_log=log)
+    turn = own.create_turn(ChatRequest(user_message="x"), log)
 
     with pytest.raises(Exception, match="No matching"):
         await run_turn(own, turn)

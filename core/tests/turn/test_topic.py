@@ -6,8 +6,7 @@ from engines import asker
 from flexchat.config.model import ModelChoice
 from flexchat.domain import AssistantMessage, ChatRequest, TextPart, UserMessage
 from flexchat.errors import ProviderConnectionError
-from flexchat.turn.detection import MAX_TOPIC_CHARS, PROMPT, Topic, TopicDetector, json_objects, read_topic
-from flexchat.turn.phase_log import PhaseNotes
+from flexchat.turn.detection import MAX_TOPIC_CHARS, PROMPT, PhaseNotes, Topic, TopicDetector, json_objects, read_topic
 from flexchat_testing.scripted import ScriptedProvider, says
 from hypothesis import given
 from hypothesis import strategies as st

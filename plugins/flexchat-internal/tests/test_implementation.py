@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from flexchat.calls.calls import Calls, ToolExecutor, ToolParts
+from flexchat.calls.calls import ToolExecutor, ToolParts
 from flexchat.plugin import Implementation, ToolContext, ToolDefinition, ToolHandler
 from flexchat.tools.registry import ToolRegistry
 from flexchat_internal.implementation import INTERNAL, InternalSettings, check, run
@@ -56,7 +56,7 @@ async def test_an_unknown_handler_is_an_execution_error():
     """Scenario: Internal handler not found (TC-46, TE-15): the text, then what there is."""
     registry = ToolRegistry()
     registry.register(tool_of(handler="nope"))
-    executor = ToolExecutor(Calls(registry, ToolParts(implementation_types={"internal": INTERNAL}, handlers=HANDLERS)))
+    executor = ToolExecutor(registry, ToolParts(implementation_types={"internal": INTERNAL}, handlers=HANDLERS))
 
     result = await executor.execute("look", {})
 

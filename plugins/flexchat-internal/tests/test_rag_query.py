@@ -1,7 +1,7 @@
 """The handler rag_query and the tool search_documents."""
 
 import pytest
-from flexchat.calls.calls import Calls, ToolExecutor, ToolParts
+from flexchat.calls.calls import ToolExecutor, ToolParts
 from flexchat.plugin import ToolContext
 from flexchat.store import Document, RetrievalHits
 from flexchat.tools.registry import ToolRegistry
@@ -129,7 +129,7 @@ async def test_the_ready_made_tool_searches():
     registry.register(SEARCH_DOCUMENTS)
     handlers = {("internal", "rag_query"): RAG_QUERY}
     parts = ToolParts(implementation_types={"internal": INTERNAL}, handlers=handlers, stores={"a": store("dog")})
-    executor = ToolExecutor(Calls(registry, parts))
+    executor = ToolExecutor(registry, parts)
 
     good = await executor.execute("search_documents", {"query": "dog"})
     bad = await executor.execute("search_documents", {"query": "dog", "max_results": 50})

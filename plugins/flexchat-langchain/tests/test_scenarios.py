@@ -6,7 +6,7 @@ import traceback
 
 import pytest
 from flexchat import tool
-from flexchat.calls.calls import Calls
+from flexchat.calls.calls import ToolExecutor
 from flexchat.calls.manager import ToolManager
 from flexchat_langchain.client import AnthropicClient, LangChainClient, OllamaClient
 from flexchat_langchain.results import pair_results
@@ -53,16 +53,16 @@ def results_sent(body):
 async def test_tool_execution_with_langchain_interface(connect, reply, monkeypatch):
     """Scenario: Ollama tool execution with LangChain interface (MODIFIED) (LC-1, LC-2, LC-3, LC-10).
 
-    Calls come from response.tool_calls and run through FlexChat's Calls, which sees every one of them.
+    Calls come from response.tool_calls and run through FlexChat's ToolExecutor, which sees every one of them.
     """
     executed = []
-    run = Calls.run
+    run = ToolExecutor.run
 
     def watched(self, call):
         executed.append((call.name, dict(call.arguments)))
         return run(self, call)
 
-    monkeypatch.setattr(Calls, "run", watched)
+    monkeypatch.setattr(ToolExecutor, "run", watched)
     client, _ = connect(TOOLS, reply(calls=[("get_weather", {"city": "Rome"})]), reply("It is 24 degrees."))
 
     answer = await client.send("How warm is Rome?")

@@ -4,7 +4,7 @@ import asyncio
 import re
 
 import pytest
-from flexchat.calls.calls import Calls, ToolExecutor, ToolParts
+from flexchat.calls.calls import ToolExecutor, ToolParts
 from flexchat.config.structure import structure_mapping
 from flexchat.plugin import Implementation, ToolContext, ToolDefinition
 from flexchat.tools.registry import ToolRegistry
@@ -39,7 +39,7 @@ async def answer(settings, **params):
 def executor_of(**table):
     registry = ToolRegistry()
     registry.register(tool_of(**table))
-    return ToolExecutor(Calls(registry, ToolParts(implementation_types={"mock": MOCK})))
+    return ToolExecutor(registry, ToolParts(implementation_types={"mock": MOCK}))
 
 
 @pytest.mark.parametrize("value", [{"sky": "clear"}, [1, 2], "text", 0, False, None, 1.5, {}])

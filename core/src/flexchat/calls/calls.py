@@ -1,4 +1,4 @@
-"""Calls: builds the list of steps once, and runs it for every tool call. Guards the steps of plugins."""
+"""The tool executor: builds the list of steps once, and runs it for every call. Guards the steps of plugins."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ToolParts:
     fetcher: Fetcher | None = None
 
 
-class Calls:
+class ToolExecutor:
     """Runs tool calls: every way to call a tool ends here. The outcome is always a ToolResult.
 
     Args:
@@ -69,7 +69,7 @@ class Calls:
         PluginLoadError: A plugin's step is at a stage that does not exist, or at "run".
         PluginConflictError: Two steps have the same name.
 
-    Source: tool-execution specification (requirements TE-1 to TE-19, TC-36 to TC-49).
+    Source: tool-execution specification (requirements TE-1 to TE-19, TC-14, TC-36 to TC-49).
     """
 
     def __init__(
@@ -117,9 +117,26 @@ class Calls:
         """Return a coroutine that runs the steps from the argument check on; see Call.again."""
         return _chain(call, self._links_from_arguments)
 
-    def findings(self, tool: ToolDefinition, arguments: Any) -> list[str]:
+    async def execute(
+        self,
+        name: str,
+        params: Mapping[str, Any],
+        *,
+        allowed: Collection[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> ToolResult:
+        """Run a tool with these arguments. The outcome is a result for any name and params.
+
+        Args:
+            allowed: Names that were offered; any other tool counts as not found. None allows all.
+            timeout_s: Seconds left, if fewer than the tool's own timeout.
+        """
+        call = Call(name=name, arguments=params, origin="program", offered=allowed, seconds_left=lambda: timeout_s)
+        return await self.run(call)
+
+    def validate(self, tool: ToolDefinition, params: Mapping[str, Any]) -> list[str]:
         """Return the problems with the arguments, worded by the specification; empty if there are none."""
-        return [finding.text for finding in self._prepared.of(tool).checker.check(arguments).findings]
+        return [finding.text for finding in self._prepared.of(tool).checker.check(params).findings]
 
     def _guard(self, plugin_step: PluginStep) -> _Link:
         """Return a link that calls a plugin's step, and fails closed.
@@ -186,37 +203,6 @@ def _outcome_without_step(plugin: str, step: str, wrong: str, call: Call, rest: 
         return ToolResult.failed(call.name, text)
     call.note(f"plugin {plugin}: the step {step} {wrong} after the tool had run")
     return result
-
-
-class ToolExecutor:
-    """Executes tools, through Calls. The outcome is always a ToolResult.
-
-    Source: tool-execution specification (requirements TC-14, TC-36 to TC-49).
-    """
-
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
-    async def execute(
-        self,
-        name: str,
-        params: Mapping[str, Any],
-        *,
-        allowed: Collection[str] | None = None,
-        timeout_s: float | None = None,
-    ) -> ToolResult:
-        """Run a tool with these arguments. The outcome is a result for any name and params.
-
-        Args:
-            allowed: Names that were offered; any other tool counts as not found. None allows all.
-            timeout_s: Seconds left, if fewer than the tool's own timeout.
-        """
-        call = Call(name=name, arguments=params, origin="program", offered=allowed, seconds_left=lambda: timeout_s)
-        return await self._calls.run(call)
-
-    def validate(self, tool: ToolDefinition, params: Mapping[str, Any]) -> list[str]:
-        """Return the problems with the arguments, worded by the specification; empty if there are none."""
-        return self._calls.findings(tool, params)
 
 
 def default_timeout_ms(table: ToolsTable | None) -> int:

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 
-from ..conversations.effect_rows import claimed_anew, time_text
-from ..conversations.memory_ledger import NewEffect
+from ..conversations.effect_rows import EndState, claimed_anew, time_text
+from ..conversations.memory_ledger import NewEffect, Row
 from ..domain import Claim, Effect, EffectCall, ToolDefinition, ToolResult, TurnInfo
 from ..domain.effects import MAX_ARGUMENTS_CHARS, MAX_HANDLE_CHARS, MAX_RESULT_CHARS, arguments_digest, effect_key
 from ..domain.masking import Mask
@@ -175,9 +175,7 @@ class ClaimEffect:
         left_s = call.seconds_left() if call.seconds_left is not None else None
         return patience if left_s is None else min(patience, left_s)
 
-    async def _run_claimed(
-        self, call: Call, rest: Rest, effect: Effect | NewEffect, *, earlier: str = ""
-    ) -> ToolResult:
+    async def _run_claimed(self, call: Call, rest: Rest, effect: Row, *, earlier: str = "") -> ToolResult:
         """Run the tool, and record the outcome before reporting it.
 
         Args:
@@ -215,7 +213,7 @@ class ClaimEffect:
             return await self._finish(call, effect, "unknown", self._mark_unknown(call, result))
         return await self._finish(call, effect, "done" if is_done else "failed", result)
 
-    async def _remember(self, call: Call, effect: Effect | NewEffect, handle: Any) -> None:
+    async def _remember(self, call: Call, effect: Row, handle: Any) -> None:
         """Keep a tool's handle of a job that it has started: on disk when this returns.
 
         Raises:
@@ -237,9 +235,7 @@ class ClaimEffect:
             raise EffectUnknownError(f"its handle could not be recorded: {error.public_text}") from error
         call.handle = text
 
-    async def _release_unstarted(
-        self, call: Call, effect: Effect | NewEffect, result: ToolResult, earlier: str
-    ) -> ToolResult:
+    async def _release_unstarted(self, call: Call, effect: Row, result: ToolResult, earlier: str) -> ToolResult:
         """Give back the claim of a call that was refused further inside, if no earlier attempt can have acted."""
         # That this attempt was refused is no evidence about the earlier one.
         if earlier:
@@ -252,7 +248,7 @@ class ClaimEffect:
             call.note(f"it could not be recorded yet that the tool was not started: {error.public_text}")
         return result
 
-    async def _record_interruption(self, effect: Effect | NewEffect, why: str, *, may_have_acted: bool) -> None:
+    async def _record_interruption(self, effect: Row, why: str, *, may_have_acted: bool) -> None:
         try:
             if may_have_acted:
                 await self.effects.finish(effect, "unknown", None, why)
@@ -261,9 +257,7 @@ class ClaimEffect:
         except StorageError:
             pass  # it is retried; at worst the row counts as lost, which is as good as unknown
 
-    async def _finish(
-        self, call: Call, effect: Effect | NewEffect, state: Literal["done", "failed", "unknown"], result: ToolResult
-    ) -> ToolResult:
+    async def _finish(self, call: Call, effect: Row, state: EndState, result: ToolResult) -> ToolResult:
         if (
             isinstance(effect, NewEffect)
             and state != "unknown"
@@ -287,7 +281,7 @@ class ClaimEffect:
             text = f"'{call.name}' took effect, but that could not be recorded, so its result is withheld"
             return ToolResult.failed(call.name, text, hint=f"{error.public_text}. {_DO_NOT_REPEAT}")
 
-    def _record_late_result(self, effect: Effect | NewEffect, value: Any, error: BaseException | None) -> None:
+    def _record_late_result(self, effect: Row, value: Any, error: BaseException | None) -> None:
         """Record the outcome of a thread that finished after its time had run out."""
         if error is None:
             # Closed without running: its body belongs on the event loop, where the call has ended.
@@ -427,10 +421,13 @@ class ClaimEffect:
 
     def _stored_text(self, result: ToolResult) -> str:
         """Return a result as the ledger keeps it: without secrets, and cut to size."""
-        text = result_to_json(_without_large_media(result))
+        # As Base64, large media alone are longer than what the ledger keeps.
+        if sum([len(part.data or b"") for part in result.media]) * 4 // 3 > MAX_RESULT_CHARS:
+            result = _without_media(result)
+        text = result_to_json(result)
         if self.mask(text) != text:
             result = attrs.evolve(result, result=self.mask.data(result.result), encoded=None)
-            text = result_to_json(_without_large_media(result))
+            text = result_to_json(result)
         # Media go first: a text that is whole serves a resumed turn better than a text cut short.
         if len(text) > MAX_RESULT_CHARS and result.media:
             result = _without_media(result)
@@ -480,12 +477,6 @@ def _is_small(effect: NewEffect, result: ToolResult) -> bool:
     """Return whether a row may wait to be written out: until then it holds arguments and result as they are."""
     text = result.encoded if result.success else result.error
     return text is not None and len(text) <= _MAX_WAITING_CHARS and not result.media and is_small(effect.arguments)
-
-
-def _without_large_media(result: ToolResult) -> ToolResult:
-    """Return a result without its media if, as Base64, they alone are longer than what the ledger keeps."""
-    size = sum([len(part.data or b"") for part in result.media])
-    return _without_media(result) if size * 4 // 3 > MAX_RESULT_CHARS else result
 
 
 def _without_media(result: ToolResult) -> ToolResult:

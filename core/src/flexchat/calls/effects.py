@@ -1,31 +1,133 @@
-"""The ledger as one process uses it: its identity there, its lease, and what could not be written yet."""
+"""A process and the stores it uses: its identity there and its lease; its ledger, and what could not be written yet."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import math
 import os
+import secrets
+import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Literal, TypeVar
 
-from ..conversations.effect_rows import seconds_since_boot
-from ..conversations.memory_ledger import MemoryLedger, NewEffect
+from ..conversations.effect_rows import EndState, seconds_since_boot
+from ..conversations.memory_ledger import MemoryLedger, NewEffect, Row
 from ..domain import Claim, Effect, EffectCall, ToolResult
 from ..errors import StorageError
 from ..plugin.contracts import EffectLedger
-from .lease import Lease
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+# Long enough for a process that stands still for a while, short enough that a person waits for a resumption.
 LEASE_S = 30.0
+"""How long a process that has stopped counts as alive."""
+
 KEEP_S = 30 * 24 * 3600.0
+"""How long the texts of effects, and the steps of a turn after its end, are kept."""
+
 _DAY_S = 24 * 3600.0
 _AGAIN_S = 1.0  # failed writes are retried after this long
+
+
+class Lease:
+    """Proves to other processes that this one is alive, as long as it holds something.
+
+    A thread renews it, and not a task: an event loop that is blocked for a while must not look dead. It starts with the
+    first hold, and ends on its own once there has been none for a while. The first transaction that needs the lease
+    renews it itself: if it is ``due``, or else followed by ``extend``.
+
+    Args:
+        renew: Renews it once, blocking, for so many seconds; called with the owner's id and the seconds.
+        seconds: How long it lasts; it is renewed three times as often.
+    """
+
+    def __init__(self, renew: Callable[[str, float], None], seconds: float) -> None:
+        self.seconds = seconds
+        self._renew = renew
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process, self._owner = os.getpid(), secrets.token_hex(16)
+        self._lock = threading.Lock()
+        self._holds = 0
+        self._next = self._valid_until = 0.0
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def owner(self) -> str:
+        """The id of this process's use of the store: 32 hexadecimal digits, new after a fork."""
+        # Parent and child with one id would renew each other's leases, and both own the same turns.
+        if self._process != os.getpid():
+            self._begin()  # a fork is a process of its own, without our thread
+        return self._owner
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether it is certain not to have expired since it was last extended."""
+        return seconds_since_boot() < self._valid_until
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keep the lease alive while the block runs."""
+        self.take()
+        try:
+            yield
+        finally:
+            self.drop()
+
+    def take(self) -> None:
+        """Keep the lease alive until ``drop``."""
+        with self._lock:
+            self._holds += 1
+            if self._thread is None and not self._ended.is_set():
+                self._thread = threading.Thread(target=self._keep, name="flexchat lease", daemon=True)
+                self._thread.start()
+
+    def drop(self) -> None:
+        """End what ``take`` began."""
+        with self._lock:
+            self._holds -= 1
+
+    def extend(self, since: float) -> None:
+        """Note that the lease was renewed by a transaction that began then, by seconds_since_boot."""
+        self._valid_until = max(self._valid_until, since + self.seconds)
+
+    def due(self) -> float | None:
+        """Return the seconds for which the caller's transaction is to renew the lease; None if it is fresh enough."""
+        now = seconds_since_boot()
+        if now < self._next:
+            return None
+        # Moved before the caller's transaction: if that fails, the thread renews the lease in time.
+        self._next = now + self.seconds / 3
+        return self.seconds
+
+    def end(self) -> None:
+        """Stop renewing it."""
+        self._ended.set()
+
+    def _keep(self) -> None:
+        while True:
+            self._ended.wait(self.seconds / 3)
+            # Decided under the lock: a hold that begins now either is counted here or starts a new thread.
+            with self._lock:
+                if not self._holds or self._ended.is_set():
+                    self._thread = None
+                    return
+            # Measured before the request, so that our idea of the lease's end is never too late.
+            asked_at = seconds_since_boot()
+            try:
+                self._renew(self.owner, self.seconds)
+                self._next = asked_at + self.seconds / 3
+                self.extend(asked_at)
+            except Exception as error:  # noqa: BLE001  of any store; the next try may succeed, until then the lease runs
+                log.warning("a lease could not be renewed: %s", error)
 
 
 class Effects:
@@ -126,7 +228,7 @@ class Effects:
             raise cancelled
         return claim
 
-    async def remember(self, row: Effect | NewEffect, handle: str) -> bool:
+    async def remember(self, row: Row, handle: str) -> bool:
         """Keep a handle with our claim, even on cancellation; return False if the claim was taken over or settled.
 
         Raises:
@@ -144,9 +246,7 @@ class Effects:
         """Return whether our claims are certain not to have been taken over."""
         return self.local is not None or self._lease.is_valid
 
-    async def finish(
-        self, row: Effect | NewEffect, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
-    ) -> bool:
+    async def finish(self, row: Row, state: EndState, result: str | None, note: str = "") -> bool:
         """Record how a claim of ours ended; False if it has been taken over. A cancellation waits for it.
 
         Raises:
@@ -154,11 +254,11 @@ class Effects:
         """
         return await self._write(self.ledger.finish, row, state=state, result=result, note=note)
 
-    async def release(self, row: Effect | NewEffect, note: str) -> bool:
+    async def release(self, row: Row, note: str) -> bool:
         """Release a claim of ours whose tool was never started. Returns and raises as finish."""
         return await self._write(self.ledger.release, row, note=note)
 
-    def finish_late(self, row: Effect | NewEffect, state: Literal["done", "failed"], result: str | None) -> None:
+    def finish_late(self, row: Row, state: Literal["done", "failed"], result: str | None) -> None:
         """Settle an effect of ours that was unknown; on the event loop, in the background."""
         self._in_background(self._settle(_effect(row), state, result))
 
@@ -180,9 +280,7 @@ class Effects:
             await asyncio.wait(self._background)
         await self.ledger.aclose()
 
-    async def _write(
-        self, method: Callable[..., Coroutine[Any, Any, bool]], row: Effect | NewEffect, **values: Any
-    ) -> bool:
+    async def _write(self, method: Callable[..., Coroutine[Any, Any, bool]], row: Row, **values: Any) -> bool:
         effect = _effect(row)
         write = functools.partial(method, effect.key, effect.fence, **values)
         if self.local is not None:  # memory never waits, so that nothing can come meanwhile, and no lease is needed
@@ -265,5 +363,5 @@ class Effects:
             log.warning("old effects could not be forgotten: %s", error)
 
 
-def _effect(row: Effect | NewEffect) -> Effect:
+def _effect(row: Row) -> Effect:
     return row.ledger.write_out(row) if isinstance(row, NewEffect) else row

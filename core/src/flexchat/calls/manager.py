@@ -16,7 +16,7 @@ from ..plugin.host import PluginHost
 from ..tools.python_function import FunctionTool, tool
 from ..tools.registry import ToolRegistry
 from ..tools.sources import Surroundings, ToolSources
-from .calls import Calls, ToolExecutor, ToolParts, default_timeout_ms
+from .calls import ToolExecutor, ToolParts, default_timeout_ms
 from .effects import Effects
 
 log = logging.getLogger(__name__)
@@ -57,10 +57,9 @@ class ToolManager:
         self._adjusting: dict[str, ToolEntry] = {}
         self.sources = ToolSources() if sources is None or self.table.enabled is False else sources
         self._open_sources = open_sources or self.sources
-        self.calls = Calls(
+        self.calls = ToolExecutor(
             self._registry, self._parts, self.table, sources=self.sources, open_sources=self._open_sources
         )
-        self._executor = ToolExecutor(self.calls)
 
     @classmethod
     def from_plugins(
@@ -169,7 +168,7 @@ class ToolManager:
 
     def get_executor(self) -> ToolExecutor:
         """Return the executor for calls of a program."""
-        return self._executor
+        return self.calls
 
     def is_enabled(self) -> bool:
         """Return whether tools are used: tools.enabled or, if not set, whether there are any (C7)."""

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 import time
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import attrs
@@ -151,13 +152,11 @@ def doubt(error: BaseException) -> str:
     The error decides it (EffectUnknownError, ToolError.nothing_done) or, without such a mark, its causes: a timeout or
     a broken connection leaves the effect open, however a client wraps it.
     """
-    cause: BaseException | None = error
-    for _ in range(_MAX_CAUSES):
-        if cause is None or nothing_done(cause):
+    for cause in _causes(error):
+        if nothing_done(cause):
             return ""  # it knows better than what caused it
         if isinstance(cause, _BROKEN_OFF):
             return error_text(error)
-        cause = cause.__cause__ or cause.__context__
     return ""
 
 
@@ -173,14 +172,15 @@ def retry_after(error: BaseException) -> float | None:
     is_retryable = getattr(error, "retryable", None) if isinstance(error, FlexChatError) else None
     if is_retryable is not None:
         return (getattr(error, "retry_after_s", None) or 0.0) if is_retryable else None
+    return 0.0 if any(isinstance(cause, _TRANSIENT) for cause in _causes(error)) else None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
     cause: BaseException | None = error
     for _ in range(_MAX_CAUSES):
-        if cause is None:
-            return None
-        if isinstance(cause, _TRANSIENT):
-            return 0.0
-        cause = cause.__cause__ or cause.__context__
-    return None
+        if cause is not None:
+            yield cause
+            cause = cause.__cause__ or cause.__context__
 
 
 def _as_text(value: Any) -> str:

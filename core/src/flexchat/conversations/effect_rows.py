@@ -12,6 +12,8 @@ from ..domain import Effect, EffectCall
 from ..domain.effects import ClaimOutcome
 from ..errors import CannotSettleError
 
+EndState = Literal["done", "failed", "unknown"]
+
 _SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", None)
 
 
@@ -52,14 +54,7 @@ def outcome_of(row: Effect, call: EffectCall, owner_lives: bool, take_over: bool
 def claimed_anew(call: EffectCall, before: Effect | None, owner: str, now: str) -> Effect:
     """Return the row of a claim that is "yours". The handle of an earlier claim of the same call stays."""
     return Effect(
-        key=call.key,
-        tenant=call.tenant,
-        conversation=call.conversation,
-        turn=call.turn,
-        place=call.place,
-        tool=call.tool,
-        digest=call.digest,
-        arguments=call.arguments,
+        **attrs.asdict(call, recurse=False, filter=lambda field, _: field.name != "honours_key"),
         state="claimed",
         owner=owner,
         fence=1 if before is None else before.fence + 1,
@@ -75,9 +70,7 @@ def remembered(row: Effect, handle: str) -> Effect | None:
     return attrs.evolve(row, handle=handle) if row.owner and row.state in ("claimed", "unknown") else None
 
 
-def finished(
-    row: Effect, state: Literal["done", "failed", "unknown"], result: str | None, note: str, now: str
-) -> Effect | None:
+def finished(row: Effect, state: EndState, result: str | None, note: str, now: str) -> Effect | None:
     """Return the row of a claim that has ended; None if this comes too late."""
     if row.state not in ("claimed", "unknown"):
         return None

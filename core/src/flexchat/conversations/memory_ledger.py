@@ -15,7 +15,7 @@ from ..domain import Claim, Effect, EffectCall, EffectState, ToolDefinition, Too
 from ..domain.effects import effect_key
 from ..errors import UnknownEffectError
 from . import effect_rows
-from .effect_rows import now_text, seconds_since_boot
+from .effect_rows import EndState, now_text, seconds_since_boot
 
 Site = tuple[str, str | None, str, str]
 """Tenant, conversation, turn and place of a call: what its key is the digest of."""
@@ -65,6 +65,9 @@ class NewEffect:
     def tool(self) -> str:
         """The name of the tool."""
         return self.definition.name
+
+
+Row = Effect | NewEffect
 
 
 class MemoryLedger:
@@ -127,9 +130,7 @@ class MemoryLedger:
         """Keep a handle with a claim; see EffectLedger."""
         return self._change(key, fence, lambda row: effect_rows.remembered(row, handle))
 
-    async def finish(
-        self, key: str, fence: int, *, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
-    ) -> bool:
+    async def finish(self, key: str, fence: int, *, state: EndState, result: str | None, note: str = "") -> bool:
         """Record how a claim ended; see EffectLedger."""
         return self._change(key, fence, lambda row: effect_rows.finished(row, state, result, note, now_text()))
 

@@ -1,15 +1,29 @@
-"""The conversations of one tenant, for programs and commands."""
+"""The conversations of one tenant, for programs and commands, and their export."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..domain import DEFAULT_TENANT, ConversationInfo, ConversationTurn
+from ..domain import (
+    DEFAULT_TENANT,
+    AssistantMessage,
+    ConversationInfo,
+    ConversationTurn,
+    MediaPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from ..domain.prices import Cost
+from ..domain.turn_json import turn_to_dict
 from ..plugin.contracts import ConversationStore, EffectLedger, SeparateJournal
-from .export import to_json, to_markdown
 
+_MAX_RESULT_CHARS = 500
+_FENCE = "```"
 _PAGE = 200
 
 
@@ -116,3 +130,124 @@ class Conversations:
             UnknownConversationError: There is no conversation with that id.
         """
         return to_json(await self.get(conversation), await self.turns(conversation))
+
+
+def to_json(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> dict[str, Any]:
+    """Return all stored data of a conversation as JSON data."""
+    turn_data = [{**turn_to_dict(turn), "status": turn.status, "cost": turn.cost.to_dict()} for turn in turns]
+    return {**info.to_dict(), "cost": Cost.total(turn.cost for turn in turns).to_dict(), "turns": turn_data}
+
+
+def to_markdown(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> str:
+    """Return a conversation as Markdown, for people: its messages, the tools that ran, the documents that were shown.
+
+    A model's thinking, and data only its provider can read, are left out.
+    """
+    blocks = [f"# {info.title or info.id}", f"{to_the_minute(info.started_at)} to {to_the_minute(info.used_at)}"]
+    for turn in turns:
+        blocks += _blocks(turn)
+    if any(turn.rounds for turn in turns):
+        blocks.append(f"*Cost: {_cost(turns)}*")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _cost(turns: Sequence[ConversationTurn]) -> str:
+    """Return the cost of a conversation, and of each of its rules if there are several."""
+    total = Cost.total(turn.cost for turn in turns)
+    rules = cost_by_rule(turns)
+    parts = [f"{name}: {cost}" for name, (_, cost) in rules.items()] if len(rules) > 1 else []
+    return "; ".join([", ".join([str(total), *parts]), *total.unpriced])
+
+
+def cost_by_rule(turns: Sequence[ConversationTurn]) -> dict[str, tuple[int, Cost]]:
+    """Return the number and cost of each rule's turns: by its name, or its number; "no rule" for none."""
+    by_rule: dict[str, list[Cost]] = {}
+    for turn in turns:
+        name = turn.rule_name or ("no rule" if turn.rule is None else f"rule {turn.rule + 1}")
+        by_rule.setdefault(name, []).append(turn.cost)
+    return {name: (len(costs), Cost.total(costs)) for name, costs in by_rule.items()}
+
+
+def _blocks(turn: ConversationTurn) -> Iterator[str]:
+    speaker = " / ".join(dict.fromkeys(name for name in (turn.llm, turn.model) if name)) or "assistant"
+    spoke = False
+    for message in turn.messages:
+        if isinstance(message, UserMessage):
+            yield f"## user{f', {to_the_minute(turn.at)}' if turn.at else ''}"
+            yield from filter(None, [message.content.strip(), *map(_medium, message.media)])
+        elif isinstance(message, AssistantMessage):
+            if not spoke:
+                yield f"## {speaker}"
+            spoke = True
+            yield from filter(None, map(_part, message.parts))
+        elif isinstance(message, ToolMessage):
+            yield _fenced(_result(message))
+            yield from map(_medium, message.media)
+    if turn.status != "done":
+        yield "*(stopped before it was done)*" if turn.status == "cancelled" else f"*(failed: {_line(turn.error)})*"
+    if turn.citations:
+        yield "\n".join(f"- {_cited(c.title, c.source)}" for c in turn.citations)
+
+
+def _part(part: Any) -> str:
+    match part:
+        case TextPart() | RefusalPart():
+            return part.text.strip()
+        case ToolCall():
+            return _fenced(f"{part.name}({_arguments(part)})")
+        case MediaPart():
+            return _medium(part)
+    return ""
+
+
+def _result(message: ToolMessage) -> str:
+    if message.is_error:
+        return f"{message.name} failed: {_shortened(_failure(message.content))}"
+    return f"{message.name}: {_shortened(message.content)}"
+
+
+def _failure(content: str) -> str:
+    """Return the error and the hint from a failed tool's JSON, or the content if it is something else."""
+    try:
+        failure = json.loads(content)
+    except (ValueError, RecursionError):
+        return content
+    if not isinstance(failure, dict) or not isinstance(failure.get("error"), str):
+        return content
+    hint = failure.get("hint")
+    return f"{failure['error']}\n{hint}" if isinstance(hint, str) and hint else failure["error"]
+
+
+def to_the_minute(at: str) -> str:
+    """Return an ISO 8601 time for people: 2026-11-22 17:27."""
+    return at[:16].replace("T", " ")
+
+
+def _arguments(call: ToolCall) -> str:
+    if not isinstance(call.arguments, Mapping):
+        return call.raw_arguments or ""
+    return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in call.arguments.items())
+
+
+def _medium(part: MediaPart) -> str:
+    return f"[{part.kind}: {part.name or part.url or part.mime_type}]"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split()).replace("*", r"\*")
+
+
+def _cited(title: str, source: str | None) -> str:
+    return f"{title} ({source})" if source else title
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_RESULT_CHARS else text[: _MAX_RESULT_CHARS - 2] + " …"
+
+
+def _fenced(text: str) -> str:
+    """Return a code block that the text cannot end."""
+    fence = _FENCE
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text}\n{fence}"

@@ -40,19 +40,6 @@ class EventLog(Generic[T]):
         forgotten: The number of the last event that is no longer kept; 0 if all are.
     """
 
-    __slots__ = (
-        "_changed",
-        "_characters",
-        "_delivered",
-        "_events",
-        "_max_characters",
-        "_max_events",
-        "_settled",
-        "_size",
-        "forgotten",
-        "is_ended",
-    )
-
     def __init__(
         self,
         max_events: int = MAX_EVENTS,

@@ -127,7 +127,7 @@ def stage_problem(step: Step) -> str | None:
 
 
 class Runner(Protocol):
-    """What a running call needs from Calls, which runs it."""
+    """What a running call needs from the executor, which runs it."""
 
     async def from_arguments(self, call: Call) -> ToolResult:
         """Run the steps from the argument check on."""

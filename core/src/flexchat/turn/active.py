@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import logging
 import os
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from ..domain import (
     ChatResponse,
     ChatResult,
     Message,
+    PhaseRecord,
     Profile,
     RagResults,
     ResponseFormat,
@@ -47,7 +49,6 @@ from ..tools.registry import ToolRegistry
 from ..tools.results import json_facts, whole_text
 from .clock import Clock
 from .journal import Journal
-from .phase_log import PhaseLog
 
 log = logging.getLogger(__name__)
 
@@ -163,6 +164,8 @@ class ActiveTurn:
         parts: What it uses of its chat.
         outer_call: The call of that tool.
         origin: Who requests its tool calls.
+        phases: The phases that have ended.
+        phase_began: When the one that runs began, by time.perf_counter().
         rule: The chosen rule, with its index; None until one is chosen.
         rag: What phase 2 found.
         cited: What tools cited with ToolContext.cite.
@@ -196,7 +199,8 @@ class ActiveTurn:
     outer_call: Call | None = None
     origin: Origin = "model"
     answer_format: AnswerFormat | None = None
-    phase_log: PhaseLog = attrs.field(factory=PhaseLog)
+    phases: list[PhaseRecord] = attrs.field(factory=list)
+    phase_began: float = attrs.field(factory=time.perf_counter)
     profile: Profile
     rag: RagResults = attrs.field(factory=RagResults)
     rule: tuple[int, ResponseRule] | None = None
@@ -228,6 +232,11 @@ class ActiveTurn:
         """Whether a person must approve each call, even of tools that do not require it."""
         rule = self.rule[1].tools if self.rule is not None else None
         return self.request.approve or (rule is not None and rule.approve)
+
+    @property
+    def phase_warnings(self) -> tuple[str, ...]:
+        """The warnings of the phases so far."""
+        return tuple(warning for phase in self.phases for warning in phase.warnings)
 
     @property
     def answer(self) -> str:
@@ -301,7 +310,7 @@ class ActiveTurn:
             rule=index,
             rule_name=rule.name if rule is not None else None,
             response=response,
-            phases=tuple(self.phase_log.records),
+            phases=tuple(self.phases),
             elapsed_ms=self.clock.elapsed_ms(),
             **rest,
         )

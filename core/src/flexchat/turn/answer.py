@@ -269,7 +269,7 @@ def unfinished_response(turn: ActiveTurn) -> ChatResponse:
     """
     if turn.target is None:  # phase 6 has not begun
         messages = (UserMessage(content=turn.request.user_message), *turn.request.continuation)
-        return ChatResponse(content="", llm="", model="", messages=messages, warnings=turn.phase_log.warnings)
+        return ChatResponse(content="", llm="", model="", messages=messages, warnings=turn.phase_warnings)
     messages, records = turn.messages[turn.earlier_count :], turn.records
     # The pieces of an unfinished answer are newer than the last whole one.
     message = _message_so_far(turn.pieces) if turn.pieces else turn.unsent_answer
@@ -282,7 +282,7 @@ def unfinished_response(turn: ActiveTurn) -> ChatResponse:
     elif message is not None and (message := _without_calls(message)).parts:
         messages = (*messages, message)
     content = turn.paused_text + ((message.content if message is not None else None) or "")
-    return turn.to_response(content, messages, records, warnings=(*turn.phase_log.warnings, *turn.warnings))
+    return turn.to_response(content, messages, records, warnings=(*turn.phase_warnings, *turn.warnings))
 
 
 def _message_so_far(pieces: Iterable[ChatEvent]) -> AssistantMessage:

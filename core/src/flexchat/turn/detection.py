@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import attrs
 
 from ..config.model import ModelChoice
-from ..domain import AssistantMessage, ChatOptions, ChatRequest, CollectionHits, Message, RagResults, UserMessage
+from ..domain import (
+    AssistantMessage,
+    ChatOptions,
+    ChatRequest,
+    CollectionHits,
+    Message,
+    RagResults,
+    Round,
+    Usage,
+    UserMessage,
+)
 from ..errors import FlexChatError
 from .active import ActiveTurn, ModelTarget
 from .exchange import ModelQuery, exchange
-from .phase_log import PhaseNotes
 from .template import VARIABLE
 
 TEMPERATURE = 0.1
@@ -74,6 +84,32 @@ _AROUND_INTENT = " \t\r\n\"'`*.,;:!()[]{}<>-"
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 # Some models' templates put the opening mark into the prompt; then the answer has only the closing one.
 _THOUGHTS_BEFORE = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+
+
+@attrs.define
+class PhaseNotes:
+    """What a phase reports in addition to its outcome; see PhaseRecord.
+
+    Attributes:
+        mask: Removes secrets from warnings.
+        remaining_s: Returns how many seconds the turn may still take.
+    """
+
+    input: object = None
+    skipped: str = ""
+    warnings: list[str] = attrs.field(factory=list)
+    usage: Usage | None = None
+    rounds: list[Round] = attrs.field(factory=list)
+    mask: Callable[[str], str] = str
+    remaining_s: Callable[[], float] = lambda: math.inf
+
+    def seconds(self, most: float) -> float:
+        """Return the seconds that a request may take: ``most``, or the rest of the turn's time if that is less."""
+        return min(most, self.remaining_s())
+
+    def warn(self, text: str) -> None:
+        """Add a warning."""
+        self.warnings.append(self.mask(text))
 
 
 @attrs.frozen
@@ -197,9 +233,8 @@ def _status(word: str) -> Literal["continuation", "new_topic"]:
 
 
 def _tidy(summary: str) -> str:
-    return (
-        " ".join(summary.split())[:MAX_TOPIC_CHARS].strip(_AROUND_TOPIC + "{}").removesuffix(".").strip(_AROUND_TOPIC)
-    )
+    short = " ".join(summary.split())[:MAX_TOPIC_CHARS]
+    return short.strip(_AROUND_TOPIC + "{}").removesuffix(".").strip(_AROUND_TOPIC)
 
 
 def _context_lines(history: Sequence[Message], current: str) -> Iterator[str]:

@@ -17,8 +17,7 @@ from ..errors import FlexChatError, RetrievalError
 from ..plugin.call import Cited
 from ..plugin.contracts import Retriever
 from ..plugin.foreign import contained, error_name
-from .detection import Topic, reason
-from .phase_log import PhaseNotes
+from .detection import PhaseNotes, Topic, reason
 
 log = logging.getLogger(__name__)
 

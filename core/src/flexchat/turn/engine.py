@@ -15,9 +15,8 @@ from ..domain import ChatRequest, Profile, StreamEvent, TurnInfo
 from ..domain.masking import Mask
 from ..domain.questions import OnQuestion
 from ..errors import ChatRequestError, StuckTurnError, ToolClashError
-from ..events.feed import Feed
 from ..events.log import EventLog
-from ..events.sink import Sink
+from ..events.sink import Feed, Sink
 from ..llms.llm import Llms
 from ..plugin.call import current_call, place_within
 from ..plugin.contracts import Retriever, TurnJournal
@@ -63,18 +62,12 @@ class TurnEngine:
         self.recorder, self.parts.store = recorder, recorder.store
 
     def create_turn(
-        self,
-        request: ChatRequest,
-        *,
-        feed: Feed | None = None,
-        event_log: EventLog[StreamEvent] | None = None,
-        is_whole: bool = False,
+        self, request: ChatRequest, receiver: Feed | EventLog[StreamEvent] | None = None, *, is_whole: bool = False
     ) -> ActiveTurn:
         """Return a turn ready to run; its clock starts when it does.
 
         Args:
-            feed: Where its reader gets the events; None without a reader.
-            log: Keeps its events, for readers who come later.
+            receiver: Carries its events to a reader, or keeps them for readers who come later; None without readers.
             is_whole: Its answers are passed on only once they are complete.
 
         Raises:
@@ -96,14 +89,9 @@ class TurnEngine:
             tenant=request.tenant,
             parent=None if outer is None else outer.info.id,
         )
-        journal = (
-            None
-            if self.recorder is None
-            else self.recorder.journal_of(info, request.user_message, request.idempotency_key)
-        )
-        return self._active(
-            info, request, Sink(info, self.parts.hooks, feed, event_log=event_log, is_whole=is_whole), outer, journal
-        )
+        recorder, key = self.recorder, request.idempotency_key
+        journal = None if recorder is None else recorder.journal_of(info, request.user_message, key)
+        return self._active(info, request, Sink(info, self.parts.hooks, receiver, is_whole), outer, journal)
 
     async def restore_turn(
         self,
@@ -112,8 +100,7 @@ class TurnEngine:
         tenant: str,
         context: Any = None,
         on_question: OnQuestion | None = None,
-        feed: Feed | None = None,
-        event_log: EventLog[StreamEvent] | None = None,
+        receiver: EventLog[StreamEvent] | None = None,
         is_closed: bool = False,
         is_unasked: bool = False,
     ) -> ActiveTurn:
@@ -122,7 +109,7 @@ class TurnEngine:
         Args:
             id: The turn's id, or the beginning of it.
             context, on_question: In place of those its request had, which are kept nowhere.
-            feed, log: As in begin; what happened before is not reported again.
+            receiver: As in create_turn; what happened before is not reported again.
             is_closed: It does not go on: run, it fails with InterruptedTurnError, and is kept as far as it came.
             is_unasked: No caller requested this turn: it must be certain that this configuration is to answer it.
 
@@ -148,7 +135,7 @@ class TurnEngine:
             raise
         info = TurnInfo(id=journal.turn.id, conversation=journal.turn.conversation, tenant=journal.turn.tenant)
         # The turn starts with a silent sink: the steps that it replays have been reported before.
-        journal.live_sink = Sink(info, self.parts.hooks, feed, event_log=event_log)
+        journal.live_sink = Sink(info, self.parts.hooks, receiver)
         return self._active(
             info, attrs.evolve(request, context=context, on_question=on_question), Sink(info, Hooks()), outer, journal
         )

@@ -358,9 +358,17 @@ async def refuse_beyond_limits(turn: ActiveTurn, llm: LLM, model: str) -> None:
     """
     limits = turn.parts.limits
     # The phases before the answer count as well: their models are paid for by the same turn.
-    rounds = [*turn.rounds, *(each for phase in turn.phase_log.records for each in phase.rounds)]
+    rounds = [*turn.rounds, *(each for phase in turn.phases for each in phase.rounds)]
     if limits.turn_tokens is not None:
-        _check_tokens(rounds, limits.turn_tokens)
+        used = 0
+        for each in rounds:
+            if each.usage is None or each.usage.input_tokens is None or each.usage.output_tokens is None:
+                where = f"{each.llm}/{each.model}"
+                raise TurnLimitError(f"limits.turn_tokens cannot be kept: {where} does not report how many it used")
+            used += each.usage.input_tokens + each.usage.output_tokens
+        if used >= limits.turn_tokens:
+            allowed = f"limits.turn_tokens allows {limits.turn_tokens:,}"
+            raise TurnLimitError(f"the turn has used {used:,} tokens, and {allowed}")
     if limits.turn_cost is not None:
         price = await llm.find_price(model, None)
         if price is None or price.price is None:
@@ -368,26 +376,9 @@ async def refuse_beyond_limits(turn: ActiveTurn, llm: LLM, model: str) -> None:
                 f"limits.turn_cost cannot be kept, as no price is known for {llm.name}/{model}: set it in "
                 f'[llms.{llm.name}.prices."{model}"]'
             )
-        _check_cost(rounds, Decimal(repr(limits.turn_cost)))
-
-
-def _check_tokens(rounds: list[Round], most: int) -> None:
-    used = 0
-    for each in rounds:
-        if each.usage is None or each.usage.input_tokens is None or each.usage.output_tokens is None:
-            raise TurnLimitError(
-                f"limits.turn_tokens cannot be kept: {each.llm}/{each.model} does not report how many it used"
-            )
-        used += each.usage.input_tokens + each.usage.output_tokens
-    if used >= most:
-        raise TurnLimitError(f"the turn has used {used:,} tokens, and limits.turn_tokens allows {most:,}")
-
-
-def _check_cost(rounds: list[Round], most: Decimal) -> None:
-    spent = Cost.total([each.cost for each in rounds])
-    if spent.unpriced:
-        raise TurnLimitError(f"limits.turn_cost cannot be kept: {spent.unpriced[0]}")
-    if spent.known_amount >= most:
-        raise TurnLimitError(
-            f"the turn has cost ${dollars(spent.known_amount)}, and limits.turn_cost allows ${dollars(most)}"
-        )
+        spent, most = Cost.total([each.cost for each in rounds]), Decimal(repr(limits.turn_cost))
+        if spent.unpriced:
+            raise TurnLimitError(f"limits.turn_cost cannot be kept: {spent.unpriced[0]}")
+        if spent.known_amount >= most:
+            cost = f"the turn has cost ${dollars(spent.known_amount)}"
+            raise TurnLimitError(f"{cost}, and limits.turn_cost allows ${dollars(most)}")

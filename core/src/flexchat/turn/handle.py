@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
 from ..domain import StreamEvent, TextDelta, Turn, TurnFailed, TurnInfo, TurnStarted
 from ..domain.journal import JournaledEvent
 from ..events.log import EventLog
 from .active import ActiveTurn
 from .journal import call_events
-from .run import End, end_event, unfinished
+from .run import End, Work, end_event, unfinished
 
 
 class TurnHandle:
@@ -24,12 +23,7 @@ class TurnHandle:
         info: The turn.
     """
 
-    def __init__(
-        self,
-        turn: ActiveTurn,
-        event_log: EventLog[StreamEvent],
-        work: Callable[[ActiveTurn], Coroutine[Any, Any, Turn]],
-    ) -> None:
+    def __init__(self, turn: ActiveTurn, event_log: EventLog[StreamEvent], work: Work) -> None:
         self.info: TurnInfo = turn.info
         self._log = event_log
         self._turn: ActiveTurn | None = turn

@@ -77,15 +77,11 @@ class Histories:
             # Without its row the effect stays unknown, as the message states.
             with contextlib.suppress(UnknownEffectError, StorageError):
                 outcomes[call_id] = await self._effects.ledger.get(key, tenant=tenant)
-        return attrs.evolve(
-            turn,
-            messages=tuple(
-                _with_effect(message, outcomes[message.tool_call_id])
-                if isinstance(message, ToolMessage) and message.tool_call_id in outcomes
-                else message
-                for message in turn.messages
-            ),
-        )
+        messages = [
+            _with_effect(each, outcomes.get(each.tool_call_id)) if isinstance(each, ToolMessage) else each
+            for each in turn.messages
+        ]
+        return attrs.evolve(turn, messages=tuple(messages))
 
     def _keep(self, key: tuple[str, str], history: ConversationHistory) -> None:
         self._forget(key)
@@ -101,9 +97,9 @@ class Histories:
             self._size -= _size_of(history)
 
 
-def _with_effect(message: ToolMessage, effect: Effect) -> ToolMessage:
+def _with_effect(message: ToolMessage, effect: Effect | None) -> ToolMessage:
     """Return the result of a call with the outcome that became known after its turn."""
-    if effect.state not in ("done", "failed"):
+    if effect is None or effect.state not in ("done", "failed"):
         return message
     verb = "took effect" if effect.state == "done" else "did not take effect"
     source = f"settled by {effect.settled_by}" if effect.settled_by else "its tool answered late"

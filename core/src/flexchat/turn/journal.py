@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..calls.lease import Lease
+from ..calls.effects import Lease
 from ..domain import (
     AnswerEnd,
     ChatRequest,

@@ -15,6 +15,7 @@ from typing import Any
 
 import attrs
 
+from .. import errors
 from ..domain import (
     AssistantMessage,
     ChatRequest,
@@ -28,18 +29,6 @@ from ..domain import (
 )
 from ..domain.effects import arguments_digest
 from ..domain.journal import JournaledTurn, TurnKey
-from ..errors import (
-    ChatRequestError,
-    FailedTurnError,
-    ForgottenAnswerError,
-    KeyReusedError,
-    NestedTurnError,
-    StuckTurnError,
-    TurnNotWaitingError,
-    TurnRunningError,
-    UnknownConversationError,
-    UnknownTurnError,
-)
 from ..events.log import EventLog
 from ..plugin.foreign import contained
 from .active import ActiveTurn, outer_turn
@@ -181,7 +170,7 @@ class KeyedTurns:
             if isinstance(result, JoinedTurn):
                 return result
             if joining.waited_s() > self.engine.parts.limits.turn_timeout_ms / 1000:
-                raise TurnRunningError(result)
+                raise errors.TurnRunningError(result)
             # Another process owns the turn, and only the store can be asked about it.
             await asyncio.sleep(_POLL_S)
 
@@ -194,7 +183,7 @@ class KeyedTurns:
         try:
             return arguments_digest(self.about, request_to_json(plain))
         except ValueError as error:
-            raise ChatRequestError(f"a request with a key must be JSON data: {error}") from None
+            raise errors.ChatRequestError(f"a request with a key must be JSON data: {error}") from None
 
 
 @attrs.define(eq=False)
@@ -221,7 +210,7 @@ class _Joining:
         if entry is not None and (joined := self._find_here(entry)) is not None:
             return joined
         event_log: EventLog[StreamEvent] = EventLog()
-        turn = self.turns.engine.create_turn(self.request, event_log=event_log)
+        turn = self.turns.engine.create_turn(self.request, event_log)
         # Bound before the turn starts: a process killed between the two leaves a key without a turn, which is free
         # again, and never a turn without its key.
         if turn.journal is not None and (earlier := await self._bind(turn.info.id)) is not None:
@@ -239,7 +228,7 @@ class _Joining:
         if entry.is_journaled:
             return None
         if entry.end is None:
-            raise ForgottenAnswerError(entry.id)
+            raise errors.ForgottenAnswerError(entry.id)
         # A failure without effects is not worth keeping: the repetition gets a new attempt.
         if isinstance(entry.end, TurnFailed) and not entry.has_side_effects and not _has_effect(entry.end.turn):
             return None
@@ -269,9 +258,9 @@ class _Joining:
     async def _find_earlier(self, bound: TurnKey) -> JoinedTurn | str | None:
         try:
             row, entries = await self.turns.engine.journal.read(bound.turn, tenant=bound.tenant)
-        except UnknownTurnError:
+        except errors.UnknownTurnError:
             if bound.begun:
-                raise ForgottenAnswerError(bound.turn) from None  # it was deleted with its conversation
+                raise errors.ForgottenAnswerError(bound.turn) from None  # it was deleted with its conversation
             # Bound, but not begun: its process is about to write the first step, or has died before it. After a while
             # the second is certain enough, and replacing it fails if the turn has begun after all.
             return bound.turn if self.waited_s() < BEGINNING_S else None
@@ -293,12 +282,12 @@ class _Joining:
         # end one process after another.
         if row.fence > MAX_RESUMES:
             why = row.error or f"its process has ended {row.fence} times while it ran"
-            raise StuckTurnError(row.id, why, then="resume it by hand (flexchat turns resume), or cancel it")
+            raise errors.StuckTurnError(row.id, why, then="resume it by hand (flexchat turns resume), or cancel it")
         try:
             handle = await self.turns.resume(
                 row.id, tenant=row.tenant, context=self.request.context, on_question=self.request.on_question
             )
-        except (TurnNotWaitingError, UnknownTurnError):
+        except (errors.TurnNotWaitingError, errors.UnknownTurnError):
             return row.id  # another process was faster
         self.memory.add(self.owner_key, self.digest, handle)
         return JoinedTurn(handle, is_repeat=True)
@@ -306,20 +295,20 @@ class _Joining:
     async def _load(self, row: JournaledTurn) -> Turn:
         assert self.turns.engine.recorder is not None
         if not row.conversation:
-            raise ForgottenAnswerError(row.id)  # it was deleted while the turn ran
+            raise errors.ForgottenAnswerError(row.id)  # it was deleted while the turn ran
         try:
             with contained():
                 turns = await self.turns.engine.recorder.store.turns(row.conversation, tenant=row.tenant)
-        except UnknownConversationError:
+        except errors.UnknownConversationError:
             turns = ()
         for record in turns:
             if record.id == row.id:
                 return turn_from_conversation(record, self.request)
-        raise ForgottenAnswerError(row.id)
+        raise errors.ForgottenAnswerError(row.id)
 
     def _refuse_other(self, digest: str) -> None:
         if digest != self.digest:
-            raise KeyReusedError(self.key)
+            raise errors.KeyReusedError(self.key)
 
 
 def _has_effect(turn: Turn) -> bool:
@@ -330,7 +319,7 @@ def _has_effect(turn: Turn) -> bool:
 def _end_of(turn: Turn, row: JournaledTurn) -> End:
     error: BaseException | None = None if turn.status == "done" else asyncio.CancelledError()
     if turn.status == "failed":
-        error = FailedTurnError(row.id, turn.error)
+        error = errors.FailedTurnError(row.id, turn.error)
         error.turn = turn
     return end_event(TurnInfo(id=row.id, conversation=row.conversation, tenant=row.tenant), turn, error)
 
@@ -339,7 +328,7 @@ def _refuse_itself(id: str) -> None:
     around = outer_turn()
     while around is not None:
         if around.info.id == id:
-            raise NestedTurnError("a tool asked again, with its key, for the turn that it runs in")
+            raise errors.NestedTurnError("a tool asked again, with its key, for the turn that it runs in")
         around = around.outer
 
 

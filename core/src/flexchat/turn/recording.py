@@ -16,8 +16,7 @@ from typing import Any
 
 import attrs
 
-from ..calls.effects import Effects
-from ..calls.lease import Lease
+from ..calls.effects import KEEP_S, LEASE_S, Effects, Lease
 from ..domain import (
     ChatRequest,
     ChatResponse,
@@ -41,13 +40,6 @@ from .journal import Journal, request_from_json
 
 log = logging.getLogger(__name__)
 
-# Long enough for a process that stands still for a while, short enough that a person waits for a resumption.
-LEASE_S = 30.0
-"""How long a process that has stopped counts as alive."""
-
-KEEP_S = 30 * 24 * 3600.0
-"""How long the steps of a turn are kept after its end."""
-
 KEEP_EVENTS_S = 24 * 3600.0
 """How long the events of a turn can be read again after its end."""
 
@@ -67,18 +59,6 @@ def new_conversation_id() -> str:
 
 Save = Callable[[Turn], Awaitable[Turn]]
 """Adds a turn to its conversation, however it ended, and returns it as kept. May raise StorageError."""
-
-
-@attrs.frozen
-class ConversationSlot:
-    """A turn's place in a conversation.
-
-    Attributes:
-        request: The request, with the conversation's earlier messages in its history.
-    """
-
-    request: ChatRequest
-    save: Save
 
 
 class _Line(asyncio.Lock):
@@ -183,8 +163,10 @@ class ConversationRecorder:
     @contextlib.asynccontextmanager
     async def slot(
         self, turn: ActiveTurn, conversation: str, close: Callable[[str], Awaitable[None]]
-    ) -> AsyncIterator[ConversationSlot]:
+    ) -> AsyncIterator[Save]:
         """Hold the place after the conversation's last turn; in this process, no other turn has it meanwhile.
+
+        The turn's request gets the conversation's earlier messages; what is yielded adds the turn to it.
 
         Args:
             turn: Its request's history, if any, follows the conversation's; its topic takes precedence.
@@ -252,7 +234,8 @@ class ConversationRecorder:
                     # Turns added while this one was interrupted are left out: the replayed answers did not see them.
                     turns = journal.turns_before(turns)
                     journal.record_start(request, turns)
-                yield ConversationSlot(_continued(request, turns), save)
+                turn.request = _continued(request, turns)
+                yield save
             await self._forget()
 
     async def _forget(self) -> None:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..config.model import Config, ResponseRule, RuleTools
-from ..domain import ChatRequest, PhaseRecord, Profile, RagResults
+from ..domain import ChatRequest, PhaseFinished, PhaseRecord, PhaseStarted, Profile, RagResults
 from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.masking import Mask
 from ..errors import StuckTurnError
 from ..plugin.contracts import Retriever
 from .active import ActiveTurn, end_replay
-from .detection import IntentDetector, Prompter, Topic, TopicDetector
+from .detection import IntentDetector, PhaseNotes, Prompter, Topic, TopicDetector
 from .documents import DocumentCollector
 from .matching import match_response_rule, needs_of, topic_model
-from .phase_log import PhaseNotes
 
+_NOTHING = PhaseNotes()
 NOT_ASKED = PhaseNotes(skipped="no rule asks for it")
 NOT_CHOSEN = PhaseNotes(skipped="no collection is chosen")
 
@@ -61,14 +62,14 @@ class Router:
                 turn.rule = find_recorded_rule(self.rules, chosen, turn.info.id)
                 turn.warnings += await turn.parts.tools.ready_for(turn.rule[1])
                 turn.tools = turn.parts.tools.offer_to(turn.rule[1])
-            await turn.phase_log.end(turn.sink, "response matching", turn.rule, chosen["outcome"])
+            await end_phase(turn, "response matching", turn.rule, chosen["outcome"])
             return
         index, rule, passed_over = match_response_rule(turn.profile, self.rules)
         await self.choose(turn, index, passed_over)
         turn.warnings += await turn.parts.tools.ready_for(rule)
         turn.tools = turn.parts.tools.offer_to(rule)
         if turn.journal is not None:
-            offered, outcome = turn.tools.list(), turn.phase_log.records[-1].outcome
+            offered, outcome = turn.tools.list(), turn.phases[-1].outcome
             sources = {tool.name: tool.source for tool in offered if tool.source}
             names = [tool.name for tool in offered]
             turn.journal.add("rule", index=index, outcome=outcome, tools=names, sources=sources)
@@ -86,7 +87,7 @@ class Router:
         profile = turn.profile = _build_profile(turn.request, topic, turn.rag, intent)
         names = "rag_results", "intent", "service", "collection"
         printable = {**{name: getattr(profile, name) for name in names}, "documents": len(profile.documents)}
-        await turn.phase_log.end(turn.sink, "profile building", profile, printable)
+        await end_phase(turn, "profile building", profile, printable)
 
     async def choose(self, turn: ActiveTurn, index: int, passed_over: Sequence[str]) -> None:
         """End phase 5 with a rule.
@@ -101,7 +102,7 @@ class Router:
                 {"rule": at, **_name_entry(self.rules[at]), "failed": failed} for at, failed in enumerate(passed_over)
             ]
         turn.rule = (index, rule)
-        await turn.phase_log.end(turn.sink, "response matching", turn.rule, outcome)
+        await end_phase(turn, "response matching", turn.rule, outcome)
 
     def _needs_documents(self, turn: ActiveTurn) -> bool:
         return self._needs.documents if turn.request.collections is None else bool(turn.request.collections)
@@ -148,25 +149,58 @@ class Router:
         await end_replay(turn)
         turn.clock.check()
         turn.clock.activity = phase
-        await turn.phase_log.begin(turn.sink, phase)
+        await begin_phase(turn, phase)
         return PhaseNotes(mask=self._mask, remaining_s=turn.clock.remaining_s)
+
+
+async def begin_phase(turn: ActiveTurn, phase: str) -> None:
+    """Report that a phase with something to do begins."""
+    if turn.sink.has_receiver(PhaseStarted):
+        await turn.sink.emit(PhaseStarted(info=turn.info, phase=phase))
+
+
+async def end_phase(
+    turn: ActiveTurn, phase: str, outcome: Any, printable: Any, notes: PhaseNotes | None = None
+) -> None:
+    """Record that a phase is done, and report it.
+
+    Args:
+        outcome: What is passed to the plugins.
+        printable: The same as JSON data.
+    """
+    notes = notes or _NOTHING
+    # Each phase is timed from the end of the one before, so that their times add up to the turn's.
+    since, turn.phase_began = turn.phase_began, time.perf_counter()
+    record = PhaseRecord(
+        phase=phase,
+        outcome=printable,
+        elapsed_ms=(turn.phase_began - since) * 1000,
+        input=notes.input,
+        skipped=notes.skipped,
+        warnings=tuple(notes.warnings),
+        usage=notes.usage,
+        rounds=tuple(notes.rounds),
+    )
+    turn.phases.append(record)
+    if turn.sink.has_receiver(PhaseFinished):
+        await turn.sink.emit(PhaseFinished(info=turn.info, record=record, outcome=outcome))
 
 
 async def _record_phase(
     turn: ActiveTurn, phase: str, outcome: Any, printable: Any, notes: PhaseNotes, **state: Any
 ) -> None:
     """End a phase; its result goes into the journal, unless there was nothing to do."""
-    await turn.phase_log.end(turn.sink, phase, outcome, printable, notes)
+    await end_phase(turn, phase, outcome, printable, notes)
     if turn.journal is not None and not notes.skipped:
         state = {name: value_to_dict(value) if name == "rag" else value for name, value in state.items()}
-        turn.journal.add("phase", record=value_to_dict(turn.phase_log.records[-1]), **state)
+        turn.journal.add("phase", record=value_to_dict(turn.phases[-1]), **state)
 
 
 def _replay_phase(turn: ActiveTurn, phase: str) -> Mapping[str, Any] | None:
     """Replay a phase from the journal, and return its entry; None if it has to be run."""
     entry = None if turn.journal is None else turn.journal.phase(phase)
     if entry is not None:
-        turn.phase_log.records.append(value_from_dict(PhaseRecord, entry["record"]))
+        turn.phases.append(value_from_dict(PhaseRecord, entry["record"]))
     return entry
 
 

@@ -7,11 +7,12 @@ import contextlib
 import contextvars
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any
 
 import attrs
 
+from .. import errors
 from ..domain import (
     ChatRequest,
     ChatResponse,
@@ -25,32 +26,28 @@ from ..domain import (
     TurnInfo,
     TurnStarted,
 )
-from ..errors import (
-    InterruptedTurnError,
-    NestedTurnError,
-    ProviderRequestError,
-    StorageError,
-    TurnNotWaitingError,
-    UnknownNameError,
-    UnknownTurnError,
-)
-from ..events.feed import Feed
+from ..events.sink import Feed
 from ..plugin.call import current_turn
 from ..plugin.hooks import ModelRequest
 from .active import ActiveTurn, end_replay
 from .answer import answer, first_request, unfinished_response
+from .detection import PhaseNotes
 from .documents import citations_of
 from .engine import TurnEngine
 from .journal import Journal
 from .matching import MAX_PASSED_OVER, RuleVerdict, each_verdict
 from .recording import Save
 from .rounds import cancel_and_wait
+from .routing import begin_phase, end_phase
 from .template import shows_documents, substitute_variables
 
 log = logging.getLogger(__name__)
 
 End = TurnFinished | TurnFailed | TurnCancelled
 """A turn's last event."""
+
+Work = Callable[[ActiveTurn], Coroutine[Any, Any, Any]]
+"""Runs a turn."""
 
 _VERDICTS_AT_ONCE = 20  # rules explained before other work gets its turn
 
@@ -97,12 +94,11 @@ async def run_turn(engine: TurnEngine, turn: ActiveTurn) -> Turn:
 
     async def close_before(id: str) -> None:
         # Another process has resumed it meanwhile, or deleted it with its conversation.
-        with contextlib.suppress(TurnNotWaitingError, UnknownTurnError):
+        with contextlib.suppress(errors.TurnNotWaitingError, errors.UnknownTurnError):
             await close_turn(engine, id, tenant=turn.info.tenant, has_slot=True)
 
-    async with recorder.slot(turn, conversation, close_before) as slot:
-        turn.request = slot.request
-        return await _run_phases(engine, turn, slot.save)
+    async with recorder.slot(turn, conversation, close_before) as save:
+        return await _run_phases(engine, turn, save)
 
 
 async def close_turn(engine: TurnEngine, id: str, *, tenant: str, has_slot: bool = False) -> Turn:
@@ -119,7 +115,7 @@ async def close_turn(engine: TurnEngine, id: str, *, tenant: str, has_slot: bool
     turn.journal.has_slot = has_slot
     try:
         return await run_turn(engine, turn)
-    except InterruptedTurnError:
+    except errors.InterruptedTurnError:
         assert turn.done is not None
         return turn.done
 
@@ -129,7 +125,7 @@ def _refuse_recursion(turn: ActiveTurn) -> None:
     while around is not None:
         same = (around.info.conversation, around.info.tenant) == (turn.info.conversation, turn.info.tenant)
         if same and around.parts is turn.parts:
-            raise NestedTurnError(
+            raise errors.NestedTurnError(
                 f"a turn in conversation {turn.info.conversation} was started inside one that still runs in it"
             )
         around = around.outer
@@ -138,7 +134,7 @@ def _refuse_recursion(turn: ActiveTurn) -> None:
 async def _run_phases(engine: TurnEngine, turn: ActiveTurn, save: Save | None) -> Turn:
     # Restarted here: the wait for the conversation's place is not part of the turn.
     turn.clock.restart()
-    turn.phase_log.restart()
+    turn.phase_began = time.perf_counter()
     with in_turn(turn):
         try:
             async with turn.clock:
@@ -176,13 +172,13 @@ async def _run_phases(engine: TurnEngine, turn: ActiveTurn, save: Save | None) -
 
 
 async def _generate_response(turn: ActiveTurn) -> ChatResponse:
-    phase, log_ = "response generation", turn.phase_log
-    await log_.begin(turn.sink, phase)
+    phase = "response generation"
+    await begin_phase(turn, phase)
     response = await answer(turn)
-    if log_.warnings:
-        response = attrs.evolve(response, warnings=(*log_.warnings, *response.warnings))
+    if warnings := turn.phase_warnings:
+        response = attrs.evolve(response, warnings=(*warnings, *response.warnings))
     printable = {"llm": response.llm, "model": response.model, "tool_calls": len(response.tool_calls or ())}
-    await log_.end(turn.sink, phase, response, printable, usage=response.usage)
+    await end_phase(turn, phase, response, printable, PhaseNotes(usage=response.usage))
     return response
 
 
@@ -203,7 +199,7 @@ class in_turn:
 
 
 async def read_turn(
-    turn: ActiveTurn, feed: Feed, context: contextvars.Context, work: Callable[[ActiveTurn], Awaitable[Any]]
+    turn: ActiveTurn, feed: Feed, context: contextvars.Context, work: Work
 ) -> AsyncGenerator[StreamEvent, None]:
     """Run a turn in its own task, and yield what happens. Closing the generator ends the turn and waits for it.
 
@@ -250,7 +246,7 @@ async def _finish_early(turn: ActiveTurn, error: BaseException, save: Save | Non
     """
     ended, cancelled = turn.done or unfinished(turn, error), False
     # Keeping has just failed if the turn is done and the error is the store's: a second try would double the wait.
-    if save is not None and not (turn.done and isinstance(error, StorageError)):
+    if save is not None and not (turn.done and isinstance(error, errors.StorageError)):
         ended, cancelled = await _save_shielded(save, ended)
     turn.done = ended
     error.turn = ended  # type: ignore[attr-defined]  # CancelledError has no field for it
@@ -283,7 +279,7 @@ async def _suspend(turn: ActiveTurn, journal: Journal) -> None:
         await journal.suspend()
         return stopped
 
-    error = InterruptedTurnError(turn.info.id, waits=True)
+    error = errors.InterruptedTurnError(turn.info.id, waits=True)
     await _finish_early(turn, error, release)
     raise error from None
 
@@ -294,7 +290,9 @@ def unfinished(turn: ActiveTurn, error: BaseException) -> Turn:
     if not isinstance(error, Exception):
         return turn.to_turn(response, status="cancelled")
     text = turn.parts.mask(str(error) or type(error).__name__)
-    return turn.to_turn(response, status="failed", error=text, replay=not isinstance(error, ProviderRequestError))
+    return turn.to_turn(
+        response, status="failed", error=text, replay=not isinstance(error, errors.ProviderRequestError)
+    )
 
 
 async def _save_shielded(save: Save, turn: Turn) -> tuple[Turn, bool]:
@@ -352,11 +350,11 @@ async def explain(engine: TurnEngine, request: ChatRequest) -> Explanation:
             if fitting is not None:
                 passed_over = tuple(verdict.failed[0] for verdict in verdicts[: min(fitting, MAX_PASSED_OVER)])
                 await engine.router.choose(turn, fitting, passed_over)
-    phases = list(turn.phase_log.records)
+    phases = list(turn.phases)
     if fitting is not None:
         try:
             substitute_variables(engine.router.rules[fitting].prompt, turn.profile, request.variables)
-        except UnknownNameError as error:
+        except errors.UnknownNameError as error:
             warnings = (*phases[-1].warnings, f"the rule's answer would fail: {error}")
             phases[-1] = attrs.evolve(phases[-1], warnings=warnings)
     return Explanation(

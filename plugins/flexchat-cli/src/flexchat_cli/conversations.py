@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from flexchat.conversations.export import to_the_minute
-from flexchat.conversations.view import Conversations
+from flexchat.conversations.view import Conversations, to_the_minute
 from flexchat.domain import ConversationInfo, ConversationTurn, UserMessage
 from flexchat.domain.text import counted
 

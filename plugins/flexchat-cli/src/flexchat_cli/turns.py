@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import click
 from flexchat.config.model import EffectsTable
-from flexchat.conversations.export import to_the_minute
+from flexchat.conversations.view import to_the_minute
 from flexchat.domain import Effect, PhaseRecord, Round, Usage
 from flexchat.domain.codec import value_from_dict
 from flexchat.domain.journal import JournaledTurn, JournalEntry

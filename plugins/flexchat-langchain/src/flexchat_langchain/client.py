@@ -174,7 +174,7 @@ class LangChainClient:
         check_names(self.tools, tools)
         messages = self._conversation(message, history)
         feed = Feed() if streamed else None
-        turn = self._engine.create_turn(ChatRequest(user_message=""), feed=feed)
+        turn = self._engine.create_turn(ChatRequest(user_message=""), feed)
         turn.origin = "langchain"
         # Resolved once: what is bound to the model and what its calls run are the same tools, of the same sources.
         if tools is None or tools:
