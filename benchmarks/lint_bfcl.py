@@ -30,7 +30,7 @@ from flexchat.plugin import Implementation
 from flexchat.schema.limits import schema_problems
 from flexchat.tools.registry import wire_names
 from flexchat_gemini.dialects import JSON_SCHEMA, PARAMETERS
-from flexchat_ollama.dialects import TOOLS
+from flexchat_ollama.tools import TOOLS
 from flexchat_openai.dialects import LOOSE, STRICT
 from flexchat_sdk.dialects.lint import lint_tools
 from flexchat_sdk.dialects.rewrite import rewrite

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import ToolCall, ToolResult
+from flexchat_gemini.config import GeminiConfig
 from flexchat_gemini.contents import NO_SIGNATURE, ContentsWriter
 from flexchat_gemini.request import RequestWriter
 from flexchat_sdk import (
@@ -35,7 +36,7 @@ def written(*messages: Message, model: str = "gemini-2.5-flash") -> list[dict[st
 
 
 def body(messages: Sequence[Message], model: str = "gemini-2.5-flash") -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(RequestWriter(HERE).body(messages, model, ChatOptions())[0])
+    made: dict[str, Any] = json.loads(RequestWriter(HERE, GeminiConfig()).body(messages, model, ChatOptions())[0])
     return made
 
 
@@ -274,7 +275,7 @@ def test_arguments_that_could_not_be_read_are_none() -> None:
 def test_a_message_is_encoded_once_for_each_kind_of_model() -> None:
     """The memo of a message keeps its bytes; models that insist on signatures have their own."""
     message = said(call())
-    writer = RequestWriter(HERE)
+    writer = RequestWriter(HERE, GeminiConfig())
 
     for _ in range(3):
         writer.body((HI, message), "gemini-2.5-flash", ChatOptions())

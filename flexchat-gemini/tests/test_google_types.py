@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import Implementation, ToolCall, ToolDefinition
+from flexchat_gemini.config import GeminiConfig
 from flexchat_gemini.request import RequestWriter
 from flexchat_gemini.tools import encode_tools, encode_tools_as_parameters
 from flexchat_sdk import (
@@ -84,7 +85,7 @@ def test_bodies_validate(types: Any, model: str, as_parameters: bool) -> None:
         ToolDefinition(name="f", description="d", parameters=SCHEMA, implementation=implementation, strict=True),
         ToolDefinition(name="g", description="d", parameters={"type": "object"}, implementation=implementation),
     ]
-    writer = RequestWriter(HERE, as_parameters=as_parameters)
+    writer = RequestWriter(HERE, GeminiConfig(schema_field="parameters" if as_parameters else "auto"))
     common: dict[str, Any] = {
         "max_tokens": 5,
         "temperature": 0.0,
@@ -113,7 +114,9 @@ def test_bodies_validate(types: Any, model: str, as_parameters: bool) -> None:
 
 def test_the_sentinel_is_sent_to_models_that_insist(types: Any) -> None:
     """It reads as a signature: base64 of something."""
-    body = json.loads(RequestWriter(HERE).body(conversation(), "gemini-3-pro-preview", ChatOptions())[0])
+    body = json.loads(
+        RequestWriter(HERE, GeminiConfig()).body(conversation(), "gemini-3-pro-preview", ChatOptions())[0]
+    )
     call = body["contents"][3]["parts"][0]
 
     assert call["thoughtSignature"] == "skip_thought_signature_validator"

@@ -76,9 +76,9 @@ def read(parts: list[dict[str, Any]]) -> ChatResult:
 
 
 def sent(*messages: Message, origin: str = HERE, model: str = "gemini-2.5-flash") -> list[dict[str, Any]]:
-    contents: list[dict[str, Any]] = json.loads(RequestWriter(origin).body(messages, model, ChatOptions())[0])[
-        "contents"
-    ]
+    contents: list[dict[str, Any]] = json.loads(
+        RequestWriter(origin, GeminiConfig()).body(messages, model, ChatOptions())[0]
+    )["contents"]
     return contents
 
 

@@ -162,7 +162,9 @@ async def test_every_recorded_answer_goes_back_byte_for_byte() -> None:
         if any(part in exchange.file for part, _ in ERRORS):
             continue
         message = (await laws.ask(exchange)).message
-        contents = json.loads(RequestWriter(HERE).body((*HI, message), "gemini-2.5-flash", ChatOptions())[0])
+        contents = json.loads(
+            RequestWriter(HERE, GeminiConfig()).body((*HI, message), "gemini-2.5-flash", ChatOptions())[0]
+        )
         sent = [content["parts"] for content in contents["contents"] if content["role"] == "model"]
         assert sent == ([joined(received_parts(exchange))] if received_parts(exchange) else [])
         replayed += len(sent)

@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 import pytest
 from flexchat.plugin import Implementation, ToolDefinition
+from flexchat_gemini.config import GeminiConfig
 from flexchat_gemini.request import RequestWriter
 from flexchat_gemini.tools import encode_tools
 from flexchat_sdk import ChatOptions, ProviderRequestError, Reasoning, ResponseFormat, SystemMessage, UserMessage
@@ -35,7 +36,7 @@ def written(
     model: str = "gemini-2.5-flash", writer: RequestWriter | None = None, **options: Any
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     messages = (SystemMessage(content="s"), UserMessage(content="hi"))
-    body, warnings = (writer or RequestWriter(HERE)).body(messages, model, ChatOptions(**options))
+    body, warnings = (writer or RequestWriter(HERE, GeminiConfig())).body(messages, model, ChatOptions(**options))
     return json.loads(body), warnings
 
 
@@ -45,7 +46,7 @@ def test_without_options_there_are_no_fields() -> None:
 
     assert set(body) == {"contents", "systemInstruction"}
     assert warnings == ()
-    assert json.loads(RequestWriter(HERE).body((), "m", ChatOptions())[0]).keys() == {"contents"}
+    assert json.loads(RequestWriter(HERE, GeminiConfig()).body((), "m", ChatOptions())[0]).keys() == {"contents"}
 
 
 def test_settings_go_into_the_generation_config() -> None:
@@ -124,7 +125,9 @@ def test_a_format_is_a_type_and_a_schema() -> None:
     """As JSON Schema, or as the service's own kind."""
     wanted = ResponseFormat(schema=CITY)
     config = written(response_format=wanted)[0]["generationConfig"]
-    own = written(response_format=wanted, writer=RequestWriter(HERE, as_parameters=True))[0]["generationConfig"]
+    own = written(response_format=wanted, writer=RequestWriter(HERE, GeminiConfig(schema_field="parameters")))[0][
+        "generationConfig"
+    ]
 
     assert config == {"responseMimeType": "application/json", "responseJsonSchema": CITY}
     assert own["responseSchema"]["properties"]["city"]["type"] == "STRING"
@@ -169,8 +172,10 @@ def test_extra_is_merged_last_and_deeply() -> None:
     """The entry's first, then the request's; a table into a table, anything else instead of what was there."""
     writer = RequestWriter(
         HERE,
-        safety_settings=[{"category": "c"}],
-        extra={"generationConfig": {"topK": 1, "seed": 1}, "labels": {"a": "b"}},
+        GeminiConfig(
+            safety_settings=({"category": "c"},),
+            extra_body={"generationConfig": {"topK": 1, "seed": 1}, "labels": {"a": "b"}},
+        ),
     )
     body, _ = written(writer=writer, seed=5, temperature=1, extra={"generationConfig": {"seed": 3}, "labels": "x"})
 
@@ -190,7 +195,7 @@ def test_a_cache_brings_its_own_instructions_and_tools() -> None:
 
 def test_tools_are_merged_once_for_one_tuple() -> None:
     """A turn hands the same tuple over in every request; another tuple, or another way to say it, is another."""
-    writer, offered = RequestWriter(HERE), tools("f")
+    writer, offered = RequestWriter(HERE, GeminiConfig()), tools("f")
 
     first = written(writer=writer, tools=offered)[0]
     assert written(writer=writer, tools=offered)[0] == first
@@ -199,7 +204,7 @@ def test_tools_are_merged_once_for_one_tuple() -> None:
     assert "parameters" in written(writer=writer, tools=offered)[0]["tools"][0]["functionDeclarations"][0]
     for number in range(40):
         written(writer=writer, tools=tools(f"f{number}"))
-    assert written(writer=RequestWriter(HERE), tools=offered)[0] == first
+    assert written(writer=RequestWriter(HERE, GeminiConfig()), tools=offered)[0] == first
 
 
 def test_what_is_no_json_is_an_error_of_ours() -> None:

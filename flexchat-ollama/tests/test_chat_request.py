@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from flexchat.plugin import Implementation, ToolCall, ToolDefinition
 from flexchat_ollama.chat_answer import ChatAnswer
-from flexchat_ollama.chat_request import SCOPE, ChatRequestWriter
-from flexchat_ollama.chat_tools import encode_tools
+from flexchat_ollama.chat_request import SCOPE, ChatRequestWriter, think_value
 from flexchat_ollama.config import OllamaConfig
 from flexchat_ollama.models import UNKNOWN, ModelFacts
-from flexchat_ollama.thinking import think_value
+from flexchat_ollama.tools import encode_tools
 from flexchat_sdk import (
     AnswerEnd,
     AssistantMessage,

@@ -3,8 +3,7 @@
 from typing import Any
 
 import pytest
-from flexchat_ollama.address import is_cloud
-from flexchat_ollama.config import OllamaConfig
+from flexchat_ollama.config import OllamaConfig, is_cloud
 from flexchat_ollama.provider import OllamaProvider
 from hypothesis import given
 from hypothesis import strategies as st

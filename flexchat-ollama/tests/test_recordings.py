@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 from flexchat.plugin import ChatResult, Implementation, ToolDefinition
 from flexchat_ollama.chat_answer import ChatAnswer
-from flexchat_ollama.chat_tools import encode_tools
 from flexchat_ollama.config import OllamaConfig
 from flexchat_ollama.provider import OllamaProvider
+from flexchat_ollama.tools import encode_tools
 from flexchat_sdk import (
     AnswerEnd,
     AssistantMessage,

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from flexchat_anthropic import dialects as anthropic
 from flexchat_gemini.dialects import JSON_SCHEMA, PARAMETERS
-from flexchat_ollama.dialects import TOOLS
+from flexchat_ollama.tools import TOOLS
 from flexchat_openai.dialects import LOOSE, STRICT
 from flexchat_sdk.dialects.rewrite import rewrite
 from hypothesis import assume, given, settings

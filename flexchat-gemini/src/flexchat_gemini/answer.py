@@ -101,8 +101,6 @@ class GeminiAnswer:
         self._has_ended = False
         self._raw_finish: str | None = None
         self._message = ""
-        self._model: str | None = None
-        self._response_id: str | None = None
 
     def take(self, value: dict[str, Any] | list[Any], name: str = "") -> Iterator[ChatEvent]:
         """Take a chunk, or a list of them."""
@@ -138,8 +136,8 @@ class GeminiAnswer:
         """Take an answer or a piece of one. Every level of it may be missing."""
         if chunk.get("error"):
             raise Reported(chunk)
-        self._model = known_text(chunk.get("modelVersion")) or self._model
-        self._response_id = known_text(chunk.get("responseId")) or self._response_id
+        self._parts.model = known_text(chunk.get("modelVersion")) or self._parts.model
+        self._parts.response_id = known_text(chunk.get("responseId")) or self._parts.response_id
         usage = chunk.get("usageMetadata")
         if isinstance(usage, dict):  # cumulative; a count that is missing later keeps its value
             self._usage.update({name: value for name, value in usage.items() if value is not None})
@@ -159,15 +157,8 @@ class GeminiAnswer:
         yield from self._end_call(is_cut=raw != "STOP")
         self._parts.cite(self._citations)
         blocked = None if raw else self._block_reason
-        result = result_of(
-            self._parts.end(
-                raw or blocked,
-                words={blocked: "content_filter"} if blocked else {raw: finish_reason(raw)} if raw else {},
-                usage=usage_of(self._usage),
-                model=self._model,
-                response_id=self._response_id,
-            )
-        )
+        finish = "content_filter" if blocked else finish_reason(raw) if raw else None
+        result = result_of(self._parts.end(raw or blocked, finish=finish, usage=usage_of(self._usage)))
         if self._wrong_feedback is not None and not result.message.parts and not self._has_ended:
             raise self._wrong_feedback
         why = why_it_ended(result.finish_reason, raw, blocked, self._message, is_empty=_is_empty(result.message.parts))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from flexchat_sdk import Batches, Embeddings, Usage, known_count
+from flexchat_sdk import Batches, Embeddings, Usage, known_count, vector_of
 
 BATCHES = Batches(most_texts=100, most_tokens=math.inf)
 """What batchEmbedContents takes; the service refuses more."""
@@ -35,30 +35,19 @@ def read_embeddings(body: object) -> Embeddings:
     """Read an answer, for several texts or for one.
 
     Raises:
-        ValueError: It holds something else.
+        WrongShape: It holds something else.
     """
     table = body if isinstance(body, dict) else {}
-    vectors = table.get("embeddings", table.get("embedding"))
-    items = vectors if isinstance(vectors, list) else [vectors]
+    rows = table.get("embeddings", table.get("embedding"))
+    items = rows if isinstance(rows, list) else [rows]
     tokens = known_count(table.get("usageMetadata"), "promptTokenCount")
     usage = Usage(input_tokens=tokens) if tokens is not None else None
-    return Embeddings(vectors=tuple(_vector(item) for item in items), usage=usage)
+    tables = [item if isinstance(item, dict) else {} for item in items]
+    vectors = [vector_of(table.get("values"), f"embeddings[{at}].values") for at, table in enumerate(tables)]
+    return Embeddings(vectors=tuple([tuple(map(float, vector)) for vector in vectors]), usage=usage)
 
 
 def normalised(vector: Sequence[float]) -> tuple[float, ...]:
     """Return the vector with length 1. The service does so only for vectors of full size."""
     length = math.hypot(*vector)
     return tuple(value / length for value in vector) if length > 0 and math.isfinite(length) else tuple(vector)
-
-
-def _vector(item: object) -> tuple[float, ...]:
-    values = item.get("values") if isinstance(item, dict) else None
-    if not isinstance(values, list) or not values or not all(type(value) in (int, float) for value in values):
-        raise ValueError("no vector")
-    try:
-        vector = tuple(float(value) for value in values)
-    except OverflowError as error:
-        raise ValueError("a number beyond all numbers") from error
-    if not all(map(math.isfinite, vector)):
-        raise ValueError("a number that is not finite")
-    return vector

@@ -1,8 +1,4 @@
-"""Classification of Google's errors.
-
-Reason and text are checked before the status: an invalid key is "bad request", and an exhausted budget is "too many
-requests".
-"""
+"""Classification of Google's errors, by the rows of refusals.toml."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import re
 from typing import Any
 
 import attrs
-from flexchat_sdk import ProviderError, ProviderRequestError, Refusals, Report, Row, read_report
+from flexchat_sdk import ProviderError, ProviderRequestError, Refusals, Report, read_report
 
 # The status words of google.rpc.Code, as HTTP statuses; they stand alone in errors in the middle of a stream.
 _STATUS = {
@@ -31,47 +27,9 @@ _STATUS = {
     "PUP_LIMITED_DISABLED": 403,
     "MISSING_THOUGHT_SIGNATURE": 400,
 }
-_REQUEST = (400, 422)
-_KEY_REASONS = ("API_KEY_INVALID", "API_KEY_EXPIRED", "CREDENTIALS_MISSING", "ACCESS_TOKEN_EXPIRED")
-_KEY_TEXTS = ("api key not valid", "api key expired", "api key not found", "api key was reported as leaked")
-_TOO_LONG_TEXTS = ("input token count", "exceeds the maximum number of tokens", "request payload size exceeds")
-_NO_TOOLS_TEXTS = ("function calling is not enabled", "function calling is unsupported", "tool use is not supported")
-_SIGNATURE_TEXTS = ("thought_signature", "thought signature")
-_SCHEMA_TEXTS = ("function_declarations", "response_schema", "json_schema")
 _UNKNOWN_SCHEMA = re.compile(r'Unknown name "(?:parameters|response)_?json_?schema"', re.IGNORECASE)
 _BATCH_TEXTS = ("batch", "embedcontent", "one content", "single")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)s")
-
-_ROWS = (
-    Row("key", codes=_KEY_REASONS, says=_KEY_TEXTS),
-    Row("too_long", status=(None, 400, 413), says=_TOO_LONG_TEXTS),
-    Row("quota", status=(400,), says=("billing",)),
-    Row(
-        "forbidden",
-        status=(400,),
-        says=("location is not supported",),
-        text="{host} does not serve this country: {text}",
-    ),
-    Row("quota", status=(429,), codes=("*PerDay*",), text="the day's budget at {host} is used up: {text}"),
-    Row("quota", status=(429,), says=("credits are depleted", "spending cap")),
-    Row(
-        "no_api",
-        status=(404,),
-        is_json=False,
-        text="{host} has no Gemini API here: are base_url, api_version and path right?",
-    ),
-    Row("overloaded", status=(499,)),
-    Row("timeout", status=(504,)),
-    Row("request", status=_REQUEST, says=_NO_TOOLS_TEXTS, known={"kind": "unsupported_tools"}),
-    Row(
-        "request",
-        status=_REQUEST,
-        codes=("MISSING_THOUGHT_SIGNATURE",),
-        says=_SIGNATURE_TEXTS,
-        known={"kind": "thought_signature"},
-    ),
-    Row("request", status=_REQUEST, says=_SCHEMA_TEXTS, known={"kind": "invalid_schema"}),
-)
 
 
 def _read(body: object) -> Report:
@@ -106,7 +64,9 @@ def _seconds(value: object) -> float | None:
     return float(match[1]) if match else None
 
 
-REFUSALS = Refusals(provider="gemini", rows=_ROWS, read=_read, status_of=_STATUS, key="api_key, or access_token")
+REFUSALS = Refusals(
+    provider="gemini", package=__package__, read=_read, status_of=_STATUS, key="api_key, or access_token"
+)
 VERTEX_REFUSALS = attrs.evolve(REFUSALS, key="access_token, or api_key")
 
 

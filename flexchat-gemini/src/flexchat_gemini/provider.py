@@ -74,12 +74,7 @@ class GeminiProvider:
         self._version = "" if has_version else f"/{config.api_version}"
         self._base = self._version + (f"/{config.path}" if config.path else "")
         self._may_fall_back = config.schema_field == "auto"
-        self._writer = RequestWriter(
-            self.endpoint,
-            as_parameters=config.schema_field == "parameters",
-            safety_settings=config.safety_settings,
-            extra=config.extra_body,
-        )
+        self._writer = RequestWriter(self.endpoint, config)
         self._shows_media = config.media_in_results
         self._takes_no_batch: set[str] = set()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from flexchat_sdk import (
@@ -10,15 +10,18 @@ from flexchat_sdk import (
     ChatOptions,
     Message,
     PerTools,
-    ProviderRequestError,
     Reasoning,
     ResponseFormat,
     WireTools,
+    check_allowed_tools,
     leading_instructions,
+    merged,
+    nearest_effort,
     option_fields,
     rewrite,
 )
 
+from .config import GeminiConfig
 from .contents import ContentsWriter
 from .dialects import JSON_SCHEMA, PARAMETERS
 from .models import ALL_LEVELS, ModelTraits, traits_of
@@ -33,26 +36,16 @@ class RequestWriter:
 
     Args:
         origin: scheme://host[:port] of the server.
-        safety_settings: Sent with every request.
-        extra: Merged into every body; tables in it are merged into the body's tables.
 
     Attributes:
         as_parameters: Says schemas as the service's own kind (``parameters``, ``responseSchema``) instead of as
             JSON Schema.
     """
 
-    def __init__(
-        self,
-        origin: str,
-        *,
-        as_parameters: bool = False,
-        safety_settings: Sequence[Mapping[str, Any]] = (),
-        extra: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.as_parameters = as_parameters
+    def __init__(self, origin: str, config: GeminiConfig) -> None:
+        self.as_parameters = config.schema_field == "parameters"
+        self._config = config
         self._contents = ContentsWriter(origin)
-        self._safety_settings = [*safety_settings]
-        self._extra = dict(extra or {})
         self._tools = PerTools(offered_tools)
         self._tools_array = WireTools()
 
@@ -72,17 +65,17 @@ class RequestWriter:
         # "required" limits the choice by name; for "auto" only the declarations themselves can be fewer.
         only = options.allowed_tools if options.tool_choice == "auto" else ()
         tools = self._tools.of(options.tools, only, self.as_parameters)
-        _check_allowed(tools, options)
+        check_allowed_tools(options, tools.names)
         if tools.objects:
             spliced["tools"] = self._tools_array.array(tools.objects)
         if tools.names and (calling := _calling_config(tools, model, options, traits, warnings)):
             fields["toolConfig"] = {"functionCallingConfig": calling}
         if generation := self._generation_config(tools, model, options, traits, warnings):
             fields["generationConfig"] = generation
-        if self._safety_settings:
-            fields["safetySettings"] = self._safety_settings
-        for extra in (self._extra, options.extra):
-            fields = _merged(fields, extra)
+        if self._config.safety_settings:
+            fields["safetySettings"] = self._config.safety_settings
+        for extra in (self._config.extra_body, options.extra):
+            fields = merged(fields, extra)
         if fields.get("cachedContent"):
             in_cache = [name for name in _HELD_BY_CACHE if fields.get(name, spliced.get(name)) is not None]
             for name in _HELD_BY_CACHE:
@@ -132,12 +125,6 @@ class RequestWriter:
         return config
 
 
-def _check_allowed(tools: OfferedTools, options: ChatOptions) -> None:
-    is_limited = options.tools and options.allowed_tools and options.tool_choice != "none"
-    if is_limited and set(tools.names).isdisjoint(options.allowed_tools):
-        raise ProviderRequestError(f"none of the allowed tools is offered: {', '.join(options.allowed_tools)}")
-
-
 def _calling_config(
     tools: OfferedTools, model: str, options: ChatOptions, traits: ModelTraits, warnings: list[str]
 ) -> dict[str, Any]:
@@ -154,14 +141,6 @@ def _calling_config(
         warnings.append(f"{model} does not hold calls to their schema: strict is left out")
         return {}
     return {"mode": "VALIDATED"}
-
-
-def _merged(fields: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(fields)
-    for name, value in extra.items():
-        current = merged.get(name)
-        merged[name] = _merged(current, value) if isinstance(current, Mapping) and isinstance(value, Mapping) else value
-    return merged
 
 
 # The figures Google's own OpenAI-compatible endpoint uses; "minimal" is the least that 2.5 Flash-Lite takes.
@@ -206,9 +185,8 @@ def _nearest_level(effort: str, traits: ModelTraits, model: str) -> tuple[str, t
     if effort == "max":
         return traits.levels[-1] if traits.thinking else "HIGH", ()
     exact = _LEVELS[effort]
-    place = ALL_LEVELS.index(exact)
     # Of two that are equally far, the higher: Google reads "medium" as HIGH where there is no MEDIUM.
-    used = min(reversed(traits.levels), key=lambda level: abs(ALL_LEVELS.index(level) - place))
+    used = nearest_effort(exact, traits.levels, ALL_LEVELS)
     if effort == "none":
         return used, (f"{model} cannot be kept from thinking: {used}, its least, is used",)
     return used, () if used == exact else (f"{model} knows no thinking level {exact}: {used} is used",)

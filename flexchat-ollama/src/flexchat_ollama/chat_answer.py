@@ -51,7 +51,6 @@ class ChatAnswer:
         self._text = text or TextReader()
         self.num_ctx: int | None = None
         self._usage: Mapping[str, Any] = {}
-        self._model: str | None = None
         self._raw_finish: str | None = None
         self._finish: str | None = None
         self._has_calls = self._has_begun = self.is_over = False
@@ -100,7 +99,7 @@ class ChatAnswer:
                 yield from self._add_calls(calls)
             if message.get("images"):
                 self._parts.warn("the answer contains pictures, which are left out")
-        self._model = self._model or known_text(chunk.get("model"))
+        self._parts.model = self._parts.model or known_text(chunk.get("model"))
         if is_last or is_all:
             self.is_over = True
             self._take_end(chunk, "stop" if is_last or chunk.get("done") is not False else "length")
@@ -125,7 +124,7 @@ class ChatAnswer:
         usage = usage_of(self._usage, input="prompt_eval_count", output="eval_count")
         if late := measured_warning(usage.input_tokens if usage is not None else None, self.num_ctx):
             self._parts.warn(late)
-        yield from self._parts.end(self._raw_finish, finish=finish, usage=usage, model=self._model)
+        yield from self._parts.end(self._raw_finish, finish=finish, usage=usage)
 
     def _take_end(self, chunk: Mapping[str, Any], finish: str) -> None:
         """Take the last piece. finish: Our word for the end, where the server has none: older ones give no reason."""

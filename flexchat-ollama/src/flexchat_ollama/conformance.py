@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 from flexchat_sdk import ChatProvider
 from flexchat_testing import ProviderConformance
 
-from .chat_tools import encode_tools
 from .config import OllamaConfig
 from .provider import OllamaProvider
+from .tools import encode_tools
 
 
 class OllamaConformance(ProviderConformance):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flexchat_sdk import Batches, Embeddings, Reported, Usage
+from flexchat_sdk import Batches, Embeddings, Reported, Usage, vector_of
 
 from .config import OllamaConfig
 
@@ -42,19 +42,7 @@ def read_embeddings(body: object) -> Embeddings:
         raise ValueError("there are no vectors")
     model, tokens = body.get("model"), body.get("prompt_eval_count")
     return Embeddings(
-        vectors=tuple(map(_vector, rows)),
+        vectors=tuple([tuple(map(float, vector_of(row, f"embeddings[{at}]"))) for at, row in enumerate(rows)]),
         model=model if isinstance(model, str) else None,
         usage=Usage(input_tokens=tokens) if type(tokens) is int else None,
     )
-
-
-def _vector(row: object) -> tuple[float, ...]:
-    if not isinstance(row, list) or not row:
-        raise ValueError("a vector is empty, or not a list")
-    return tuple(map(_number, row))
-
-
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e308:
-        raise ValueError("a vector holds something other than numbers")
-    return float(value)

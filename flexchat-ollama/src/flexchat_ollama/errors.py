@@ -1,8 +1,4 @@
-"""Classification of a server's errors, from status, headers and body to a ProviderError.
-
-The text comes before the status: the server answers 500 for an option of the wrong type, and 200 for what goes wrong
-once it has begun to answer. Texts are compared in lower case.
-"""
+"""Classification of a server's errors, by the rows of refusals.toml."""
 
 from __future__ import annotations
 
@@ -16,79 +12,16 @@ from flexchat_sdk import (
     ProviderRequestError,
     Refusals,
     Report,
-    Row,
     read_report,
 )
 
-# Sources: server/routes.go, llm/llama_server.go and x/mlxrunner/pipeline.go; the last but one is Ollama's cloud.
-_TOO_LONG = (
-    "exceeds the context length",
-    "exceeds the available context",
-    "maximum context length",
-    "prompt too long",
-    "prompt is too long",
-    "exceed_context_size_error",
-)
 # Sources: harmony/harmonyparser.go, model/parsers/*.go, llm/llama_server.go, openai/openai.go.
 _MALFORMED = re.compile(
     r"invalid tool call|error parsing tool call|failed to parse [\w ]*tool call|incomplete \w+ tool call"
 )
-# Source: errors of the server's image decoders.
-_UNREADABLE_MEDIA = (
-    "failed to process inputs",
-    "image: unknown format",
-    "invalid image",
-    "missing data required for image input",
-)
 _NO_TOOLS = "does not support tools"
 _OPTION = re.compile(r'option "([^"]*)"')
-_SIGN_IN = "api_key must be a key of ollama.com; for cloud models of your own server, run `ollama signin` there"
 _START = "`ollama serve` or its app starts it"
-
-
-_ROWS = (
-    Row("too_long", status=(413,)),
-    Row("too_long", says=_TOO_LONG),
-    Row(
-        "unsupported",
-        says=(_NO_TOOLS,),
-        text="{model} cannot call tools: choose a model that can",
-        known={"kind": "unsupported_tools"},
-    ),
-    Row(
-        "unsupported",
-        matches=r"^(?=.*does not support).*thinking",
-        text="{model} cannot think: leave out reasoning (think), or choose a model that can ({text})",
-    ),
-    Row(
-        "unsupported",
-        matches=r"^(?=.*does not support).*(chat|completion)",
-        text="{model} does not chat: choose a model that does ({text})",
-    ),
-    Row("unsupported", says=("does not support",), text="{model} cannot do what is asked: {text}"),
-    Row("unsupported", says=_UNREADABLE_MEDIA, text="Ollama cannot read a picture: {text}"),
-    Row("request", matches='^option "[^"]*"', text="Ollama refused the request: {text}"),
-    Row("key", status=(401,), text="{host} refuses access: {text} (" + _SIGN_IN + ")"),
-    Row("key", status=(None,), matches="^unauthorized", text="{host} refuses access: {text} (" + _SIGN_IN + ")"),
-    Row(
-        "no_api",
-        status=(404,),
-        is_json=False,
-        text="{host} has no such address of Ollama's API: is base_url right? It ends before /api, and without /v1; "
-        "very old servers lack this",
-    ),
-    Row(
-        "no_model",
-        status=(404, None),
-        matches=r"^(?=.*model).*not found",
-        text="{host} has no model {model}: `ollama pull {model}` fetches it, `ollama list` shows what is there",
-    ),
-    Row("not_found", status=(404,), text="{host} finds nothing here: {text}"),
-    Row("quota", status=(402,), text="the plan at {host} does not allow more: {text}"),
-    Row("quota", status=(429,), says=("usage limit",), text="the plan at {host} does not allow more: {text}"),
-    Row("connection", status=(499,), text="{host} says the request was cancelled: {text}"),
-    Row("overloaded", status=(None,), text="{host} failed in the middle of its answer: {text}"),
-)
 
 
 def malformed_call(body: object) -> str | None:
@@ -109,8 +42,7 @@ def _read(body: object) -> Report:
     return Report(text=report.text, is_json=report.is_json, param=option[1] if option else None)
 
 
-REFUSALS = Refusals(provider="ollama", rows=_ROWS, read=_read)
-"""Error rules, most specific first. Source: the table of errors of the server's API."""
+REFUSALS = Refusals(provider="ollama", package=__package__, read=_read)
 
 
 def cannot_call_tools(

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from flexchat.plugin import hookimpl
 from flexchat_sdk import ChatProvider, ProviderType
 
-from .chat_tools import encode_tools
 from .config import OllamaConfig
-from .dialects import TOOLS
+from .tools import TOOLS, encode_tools
 
 
 def create(config: OllamaConfig) -> ChatProvider:

@@ -28,14 +28,12 @@ from flexchat_sdk import (
     offered_names,
 )
 
-from .address import OLLAMA_COM, is_cloud, runs_in_cloud
-from .catalogue import Catalogue
 from .chat_answer import ChatAnswer
 from .chat_request import ChatRequestWriter, fits_in_result
-from .config import OllamaConfig
+from .config import OLLAMA_COM, OllamaConfig, is_cloud, runs_in_cloud
 from .embeddings import BATCHES, embed_fields, read_embeddings
 from .errors import REFUSALS, cannot_call_tools, explained, lacks_capability, refuses_tools
-from .models import UNKNOWN, model_info
+from .models import UNKNOWN, Catalogue, model_info
 
 if TYPE_CHECKING:
     import httpx

@@ -64,8 +64,6 @@ class MessagesAnswer:
         self._last_at = -1
         self._has_text = self._has_calls = False
         self._usage: dict[str, Any] = {}
-        self._model: str | None = None
-        self._response_id: str | None = None
         self._container: str | None = None
         self._details: object = None
         # The service's word for why the answer ends, and whether there was one, if only one that cannot be read.
@@ -119,8 +117,8 @@ class MessagesAnswer:
     def _take_frame(self, message: object) -> None:
         """Read the metadata that precedes the first block."""
         if isinstance(message, Mapping):
-            self._model = known_text(message.get("model")) or self._model
-            self._response_id = known_text(message.get("id")) or self._response_id
+            self._parts.model = known_text(message.get("model")) or self._parts.model
+            self._parts.response_id = known_text(message.get("id")) or self._parts.response_id
             self._take_end(message, message.get("usage"))
 
     def _take_end(self, delta: object, usage: object) -> None:
@@ -270,14 +268,7 @@ class MessagesAnswer:
         data = {"container": self._container} if self._container else {}
         if raw is not None and raw in _KEPT_STOPS:
             data["stop_reason"] = raw
-        yield from self._parts.end(
-            raw,
-            words={raw: word} if raw and (word := finish_word(raw)) else {},
-            usage=usage_of(self._usage),
-            model=self._model,
-            response_id=self._response_id,
-            data=data,
-        )
+        yield from self._parts.end(raw, finish=finish_word(raw), usage=usage_of(self._usage), data=data)
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage | None:

@@ -1,11 +1,8 @@
-"""Classification of Anthropic's errors.
-
-The order is text, type, status: an empty account is status 400 here, and a type stands alone in the middle of a stream.
-"""
+"""Classification of Anthropic's errors, by the rows of refusals.toml."""
 
 from __future__ import annotations
 
-from flexchat_sdk import Refusals, Row, read_report
+from flexchat_sdk import Refusals, read_report
 
 _STATUS_OF = {
     "invalid_request_error": 400,
@@ -20,32 +17,11 @@ _STATUS_OF = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-_TOO_LONG_TEXTS = ("prompt is too long", "exceed context limit", "exceeds the context window", "maximum context length")
-_QUOTA_TEXTS = ("credit balance is too low", "specified api usage limits")
-_SCHEMA_TEXTS = ("input_schema", "output_config.format.schema", "schema is too complex", "compiled grammar")
 _THINKING_TEXTS = ("bound to a different conversation", "invalid `signature`", "cannot be modified")
 
 REFUSALS = Refusals(
     provider="anthropic",
-    rows=(
-        Row("too_long", status=(None, 400), says=_TOO_LONG_TEXTS),
-        Row("quota", status=(None, 400, 403, 429), says=_QUOTA_TEXTS),
-        Row(
-            "filtered",
-            status=(None, 400),
-            says=("content filtering policy",),
-            text="{host} refused the prompt, or what the model made of it: {text}",
-        ),
-        Row(
-            "no_api",
-            status=(404,),
-            is_json=False,
-            text="{host} has no Messages API here: is base_url right? It ends before /v1/messages",
-        ),
-        Row("conflict", status=(412,)),
-        Row("timeout", status=(504,)),
-        Row("request", status=(400, 422), says=_SCHEMA_TEXTS, known={"kind": "invalid_schema"}),
-    ),
+    package=__package__,
     status_of=_STATUS_OF,
     key="api_key, or auth_token",
     request_id="request-id",

@@ -14,6 +14,9 @@ from flexchat_sdk import (
     ProviderRequestError,
     Reasoning,
     ResponseFormat,
+    check_allowed_tools,
+    merged,
+    nearest_effort,
     option_fields,
     rewrite,
     to_text,
@@ -99,7 +102,11 @@ class RequestWriter:
             if stream:
                 fields["stream"] = True
             for extra in (self._extra, options.extra):
-                fields = _merged(fields, extra)
+                tools, own = fields.get("tools"), extra.get("tools")
+                if isinstance(tools, list) and isinstance(own, list | tuple):
+                    # The service's own tools stand before ours, whose last may carry the cache's mark.
+                    extra = {**extra, "tools": [*own, *tools]}
+                fields = merged(fields, extra)
             if "messages" in fields:
                 return Body.of(fields, warnings=warnings)
             turns, lost = self._messages.messages(messages, thinking=thinking, prefill=traits.prefill, mark=self._cache)
@@ -194,10 +201,7 @@ class RequestWriter:
         only = options.allowed_tools if options.tool_choice != "none" else ()
         tools = self._tools.of(options.tools, only, traits.strict)
         warnings += tools.warnings
-        is_limited = options.tools and options.allowed_tools and options.tool_choice != "none"
-        if is_limited and set(tools.names).isdisjoint(options.allowed_tools):
-            text = f"none of the allowed tools is offered: {', '.join(options.allowed_tools)}"
-            raise ProviderRequestError(text)
+        check_allowed_tools(options, tools.names)
         if not tools.objects:
             return
         fields["tools"] = [*tools.objects]
@@ -246,19 +250,6 @@ def _format(form: ResponseFormat, model: str, traits: ModelTraits, warnings: lis
         )
         warnings.append(f"{why}: the model is told it, and not held to it")
     return {}, f"{_FORM} It fits this JSON Schema:\n{to_text(form.schema)}"
-
-
-def _merged(fields: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(fields)
-    for name, value in extra.items():
-        current = merged.get(name)
-        if isinstance(current, Mapping) and isinstance(value, Mapping):
-            merged[name] = _merged(current, value)
-        elif name == "tools" and isinstance(current, list) and isinstance(value, list | tuple):
-            merged[name] = [*value, *current]  # the service's own before ours, whose last may carry the cache's mark
-        else:
-            merged[name] = value
-    return merged
 
 
 MIN_BUDGET = 1024
@@ -347,7 +338,5 @@ def _off(traits: ModelTraits, model: str) -> Thinking:
 
 def _nearest_effort(effort: str, traits: ModelTraits, model: str) -> tuple[str, list[str]]:
     exact = "low" if effort == "minimal" else effort
-    place = ALL_EFFORTS.index(exact)
-    # Of two that are equally far, the higher.
-    used = min(reversed(traits.efforts), key=lambda candidate: abs(ALL_EFFORTS.index(candidate) - place))
+    used = nearest_effort(exact, traits.efforts, ALL_EFFORTS)
     return used, [] if used == effort else [f"{model} knows no effort '{effort}': '{used}' is used"]
