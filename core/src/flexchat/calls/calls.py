@@ -41,9 +41,6 @@ class ToolParts:
         formats: Tool encoders of the installed providers, by format name.
         offered: The plugins' ready-made tools, which an entry switches on by name.
         hooks: The plugins' gates and steps, and their event hooks for calls that bring no reporter of their own.
-        mask: Removes secrets from error texts.
-        effects: The ledger of what tools change.
-        fetcher: What tools send requests with.
     """
 
     formats: Mapping[str, ToolEncoder] = attrs.field(factory=dict)

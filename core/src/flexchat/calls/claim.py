@@ -106,8 +106,7 @@ class ClaimEffect:
     async def recalled(self, call: Call) -> ToolResult | None:
         """Return the recorded outcome of a call that must not run any more; None if its effect was never claimed.
 
-        Raises:
-            StorageError: The ledger cannot be read.
+        Raises StorageError.
         """
         effect = await self._row(call)
         if effect is None:
@@ -133,8 +132,7 @@ class ClaimEffect:
     async def made_before(self, call: Call) -> ToolResult | None:
         """Return the outcome of an earlier run of a call that was refused now; None if its tool was never started.
 
-        Raises:
-            StorageError: The ledger cannot be read.
+        Raises StorageError.
         """
         effect = await self._row(call)
         is_of_model = call.parent is None and bool(call.turn.id and call.iteration)  # its answer is kept: the same call
@@ -178,8 +176,7 @@ class ClaimEffect:
     async def _run_claimed(self, call: Call, rest: Rest, effect: Row, *, earlier: str = "") -> ToolResult:
         """Run the tool, and record the outcome before reporting it.
 
-        Args:
-            earlier: Why an earlier attempt may have taken effect: then any outcome but a success stays unknown.
+        ``earlier`` is why an earlier attempt may have taken effect: then any outcome but a success stays unknown.
         """
         if not self.effects.is_held():  # the process was suspended for so long that another may have taken over
             stood_still = "Not executed: the process stood still before the tool was started"
@@ -214,11 +211,7 @@ class ClaimEffect:
         return await self._finish(call, effect, "done" if is_done else "failed", result)
 
     async def _remember(self, call: Call, effect: Row, handle: Any) -> None:
-        """Keep a tool's handle of a job that it has started: on disk when this returns.
-
-        Raises:
-            EffectUnknownError: It is not kept; the job has been started nevertheless.
-        """
+        """Keep a tool's handle of a job that it has started: on disk when this returns, or an EffectUnknownError."""
         # The job runs by now. Without its handle on disk a later call could not ask about it, so each failure below
         # makes the effect unknown instead of failed.
         try:
@@ -360,7 +353,6 @@ class ClaimEffect:
         return await self._finish(call, effect, "unknown", self._unknown(call, call.uncertainty, effect))
 
     def _earlier_outcome(self, call: Call, effect: Effect) -> ToolResult:
-        """Return the outcome of an earlier call."""
         call.facts["effect"] = {"key": effect.key, "state": effect.state}
         if effect.state == "unknown":
             return self._unknown(call, effect.note or "the call broke off", effect)
@@ -410,7 +402,6 @@ class ClaimEffect:
         )
 
     def _write_out(self, row: NewEffect) -> Effect:
-        """Return a new call's row as the ledger lists it."""
         call = self._describe(row.turn, row.place, row.definition, row.arguments)
         effect = claimed_anew(call, None, self.effects.owner, time_text(row.started_at))
         if row.result is None:

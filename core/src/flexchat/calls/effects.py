@@ -191,13 +191,10 @@ class Effects:
         return row.ledger.end(row, state, result)
 
     async def claim(self, call: EffectCall, *, take_over: bool = False) -> Claim:
-        """Claim an effect. One that is "yours" must be finished or released.
+        """Claim an effect. One that is "yours" must be finished or released. Raises StorageError.
 
         A cancellation waits until the outcome is known, and gives the claim back; one that was taken over from an
         earlier call, which may have taken effect, becomes unknown.
-
-        Raises:
-            StorageError: It could not be written.
         """
         if self._process != os.getpid():
             self._begin()  # a fork is a separate process, without our thread
@@ -231,8 +228,7 @@ class Effects:
     async def remember(self, row: Row, handle: str) -> bool:
         """Keep a handle with our claim, even on cancellation; return False if the claim was taken over or settled.
 
-        Raises:
-            StorageError: It could not be written.
+        Raises StorageError.
         """
         effect = _effect(row)
         is_written, cancelled = await self._finish_uncancelled(
@@ -249,8 +245,7 @@ class Effects:
     async def finish(self, row: Row, state: EndState, result: str | None, note: str = "") -> bool:
         """Record how a claim of ours ended; False if it has been taken over. A cancellation waits for it.
 
-        Raises:
-            StorageError: It could not be written. Writing is retried until it succeeds or this is closed.
+        Raises StorageError; writing is then retried until it succeeds or this is closed.
         """
         return await self._write(self.ledger.finish, row, state=state, result=result, note=note)
 
@@ -324,9 +319,7 @@ class Effects:
     async def _finish_uncancelled(self, work: Coroutine[Any, Any, T]) -> tuple[T, asyncio.CancelledError | None]:
         """Await work that a cancellation must not stop; return its result, and the cancellation if one arrived.
 
-        Raises:
-            StorageError: It failed.
-            asyncio.CancelledError: It failed, and was cancelled.
+        Raises what the work raises, and a CancelledError if there was both.
         """
         if not self.is_kept:  # memory never waits, so that nothing can come meanwhile
             return await work, None
@@ -350,7 +343,6 @@ class Effects:
         task.add_done_callback(self._background.discard)
 
     def _forget_old(self) -> None:
-        """Forget the texts of old rows, once a day."""
         if time.monotonic() > self._forget_at:
             # Set first: a ledger that fails is not asked again after every call.
             self._forget_at = time.monotonic() + _DAY_S

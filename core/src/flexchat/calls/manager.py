@@ -34,7 +34,6 @@ class ToolManager:
         open_sources: Where the tools of sources run; default: sources.
 
     Attributes:
-        sources: The tool sources: what they offer, what has changed, and what was accepted.
         calls: Runs tool calls through their steps.
         effects: The ledger of what its tools change, as this process uses it.
         fetcher: What its tools send requests with; None if it was given none.
@@ -113,11 +112,7 @@ class ToolManager:
         return failed
 
     def start_sources(self, create_fetcher: Callable[[], ClosableFetcher | None]) -> None:
-        """Include the tools of sources in look-ups from now on; their accepted definitions are read when needed.
-
-        Args:
-            create_fetcher: Creates what a source sends requests with.
-        """
+        """Include the tools of sources in look-ups from now on; their accepted definitions are read when needed."""
         if self.sources.by_name:
             self.sources.start(
                 Surroundings(
@@ -139,11 +134,7 @@ class ToolManager:
         return self.sources.missing(allowed)
 
     def add(self, tools: Iterable[ToolLike]) -> None:
-        """Register tools given in code.
-
-        Raises:
-            ToolDefinitionError: One of them is not a tool, or its name is taken.
-        """
+        """Register tools given in code. Raises ToolDefinitionError if one is no tool, or its name is taken."""
         for item in tools:
             tool = self._offered_tool(item) if isinstance(item, str) else self._adjust(as_definition(item))
             self._registry.register(tool)
@@ -151,10 +142,7 @@ class ToolManager:
     def with_tools(self, tools: Iterable[ToolLike]) -> ToolManager:
         """Return a manager with the same plugins and limits, but with these tools and a ledger in memory.
 
-        Tools of sources run at this manager's.
-
-        Raises:
-            ToolDefinitionError: As add.
+        Tools of sources run at this manager's. Raises as add.
         """
         table = attrs.evolve(self.table, registry=(), enabled=None, sources={})
         parts = attrs.evolve(self._parts, effects=Effects())
@@ -183,11 +171,7 @@ class ToolManager:
         return self._registry.names(rule.tools.allowed_tools if rule.tools is not None else None)
 
     def offer_to(self, rule: ResponseRule) -> ToolRegistry:
-        """Return the tools offered to a rule's model, in their current form; see ToolRegistry.offer.
-
-        Raises:
-            ToolClashError: Two of them have one name.
-        """
+        """Return the tools offered to a rule's model, in their current form; it raises as ToolRegistry.offer."""
         if not self._wants_tools(rule):
             return ToolRegistry()
         return self._registry.offer(rule.tools.allowed_tools if rule.tools is not None else None)
@@ -251,7 +235,6 @@ _CHANGEABLE = (
 
 
 def _apply_entry(entry: ToolEntry, tool: ToolDefinition) -> ToolDefinition:
-    """Apply an entry of tools.registry to a ready-made tool."""
     changes = {name: value for name in _CHANGEABLE if (value := getattr(entry, name)) is not None}
     if entry.effect in ("read", "idempotent"):
         changes.setdefault("honours_key", False)

@@ -114,8 +114,7 @@ class Outcomes:
     def finished(self, call: Call, result: ToolResult, started: float) -> ToolResult:
         """Return a result with its call's name, time and notes; make sure the facts can be kept.
 
-        Args:
-            started: When the call began, by time.perf_counter().
+        The call began at ``started``, by time.perf_counter().
         """
         if call.facts:
             call.facts = json_facts(call.facts, call.name)

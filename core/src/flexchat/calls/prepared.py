@@ -19,12 +19,7 @@ _NOT_YET = {"http": "HTTP tools are not yet supported (coming in v2)"}  # TC-47;
 
 @attrs.frozen
 class PreparedTool:
-    """A tool that can be called.
-
-    Attributes:
-        settings: The implementation's, an instance of its settings_class.
-        handler_settings: The handler's, likewise; None if it has none.
-    """
+    """A tool that can be called; the settings of implementation and handler are instances of their classes."""
 
     checker: ArgumentChecker
     implementation: ImplementationType
@@ -45,11 +40,7 @@ class PreparedTools:
         return (tool.source, tool.name) not in self._known and isinstance(tool.implementation.settings, Mapping)
 
     def of(self, tool: ToolDefinition) -> PreparedTool:
-        """Prepare a tool at its first call, and return it prepared.
-
-        Raises:
-            ToolError: Nothing installed can run it, or not with its settings.
-        """
+        """Prepare a tool at its first call, and return it prepared. Raises ToolError if it cannot be run."""
         entry = self._known.get((tool.source, tool.name))
         # Compared by identity: a source may offer a new definition under the same name.
         if entry is not None and entry[0] is tool:

@@ -257,11 +257,7 @@ class Run:
         return result
 
     async def _again(self, call: Call, retry: ToolRetry, result: ToolResult, wish_s: float | None) -> ToolResult:
-        """Try again for as long as that may help; each attempt has the call's key.
-
-        Args:
-            result, wish_s: How the first attempt ended; see _attempt.
-        """
+        """Try again after a first attempt, for as long as that may help; each attempt has the call's key."""
         attempts, earlier = 1, call.uncertainty
         while wish_s is not None and (wait_s := retry.wait_s(attempts, wish_s)) is not None:
             left_s = call.seconds_left() if call.seconds_left is not None else None

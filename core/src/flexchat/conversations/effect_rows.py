@@ -87,11 +87,7 @@ def released(row: Effect, note: str, now: str) -> Effect | None:
 def settled(
     row: Effect, owner_lives: bool, state: Literal["done", "failed"], by: str, note: str, result: str | None, now: str
 ) -> Effect:
-    """Return the row as settled by a person.
-
-    Raises:
-        CannotSettleError: There is nothing to settle.
-    """
+    """Return the row as settled by a person. Raises CannotSettleError if there is nothing to settle."""
     if row.state == "claimed" and owner_lives:
         raise CannotSettleError(f"the effect {row.key[:8]} ('{row.tool}') is still running: wait for its end")
     if row.state in ("done", "failed"):

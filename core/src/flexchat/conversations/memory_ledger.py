@@ -28,12 +28,8 @@ MAX_ROWS = 10_000
 class NewEffect:
     """The row of a call that cannot have been made before, as begun in a ledger in memory.
 
-    It is written out as an Effect when it is first read: most rows never are, and to digest and mask arguments and
+    ``write`` makes an Effect of it when it is first read: most rows never are, and to digest and mask arguments and
     result takes longer than many a tool.
-
-    Attributes:
-        write: Makes the Effect.
-        site: Where the call is made.
     """
 
     ledger: MemoryLedger
@@ -215,7 +211,6 @@ class MemoryLedger:
         return row.state if isinstance(row, NewEffect) else self._mark_if_dead(row).state
 
     def _read(self, slot: str | Site) -> Effect | None:
-        """Return the row of a slot, written out; None if there is none."""
         row = self._rows.get(slot)
         if isinstance(row, NewEffect):
             self._slots[row.key] = row.site

@@ -28,10 +28,9 @@ _PAGE = 200
 
 
 class Conversations:
-    """A tenant's kept conversations; no method sees another tenant's. Every method may raise StorageError.
+    """A tenant's kept conversations; no method sees another tenant's.
 
-    Attributes:
-        store: Where they are kept.
+    Every method may raise StorageError, and those about one conversation UnknownConversationError.
 
     Args:
         apart: The ledger of their effects and the journal of their turns, if kept elsewhere: they forget the content
@@ -54,11 +53,7 @@ class Conversations:
         return Conversations(self.store, tenant, apart=self._apart)
 
     async def cost(self, *, tenant: str | None = None) -> Cost:
-        """Add up the cost of all kept conversations of a tenant, at the prices of then; those deleted are not in it.
-
-        Args:
-            tenant: Default: the one whose conversations these are.
-        """
+        """Add up the cost of all kept conversations of a tenant, at the prices of then; those deleted are not in it."""
         costs: list[Cost] = []
         before = None
         while True:
@@ -70,11 +65,7 @@ class Conversations:
             before = page[-1].id
 
     async def list(self, *, limit: int = 50, before: str | None = None) -> Sequence[ConversationInfo]:
-        """Return the conversations, most recently used first.
-
-        Args:
-            before: Id of the last conversation on a page, to get the next page.
-        """
+        """Return the conversations, most recently used first; ``before`` is the last id of the page before."""
         return await self.store.list(tenant=self.tenant, limit=limit, before=before)
 
     async def search(self, words: str, *, limit: int = 50, before: str | None = None) -> Sequence[ConversationInfo]:
@@ -82,53 +73,29 @@ class Conversations:
         return await self.store.list(tenant=self.tenant, search=words, limit=limit, before=before)
 
     async def get(self, conversation: str) -> ConversationInfo:
-        """Return the summary of a conversation.
-
-        Raises:
-            UnknownConversationError: There is no conversation with that id.
-        """
+        """Return the summary of a conversation."""
         return await self.store.get(conversation, tenant=self.tenant)
 
     async def turns(self, conversation: str, *, last: int | None = None) -> Sequence[ConversationTurn]:
-        """Return a conversation's turns, oldest first; with ``last``, only that many of the latest.
-
-        Raises:
-            UnknownConversationError: There is no conversation with that id.
-        """
+        """Return a conversation's turns, oldest first; with ``last``, only that many of the latest."""
         return await self.store.turns(conversation, tenant=self.tenant, last=last)
 
     async def rename(self, conversation: str, title: str) -> None:
-        """Rename a conversation.
-
-        Raises:
-            UnknownConversationError: There is no conversation with that id.
-        """
+        """Rename a conversation."""
         await self.store.rename(conversation, title, tenant=self.tenant)
 
     async def delete(self, conversation: str) -> None:
-        """Delete a conversation with all its turns.
-
-        Raises:
-            UnknownConversationError: There is no conversation with that id.
-        """
+        """Delete a conversation with all its turns."""
         await self.store.delete(conversation, tenant=self.tenant)
         for each in self._apart:
             await each.forget_conversation(conversation, tenant=self.tenant)
 
     async def export_markdown(self, conversation: str) -> str:
-        """Return a conversation as Markdown, for people: its messages, and the tools that ran.
-
-        Raises:
-            UnknownConversationError: There is no conversation with that id.
-        """
+        """Return a conversation as Markdown, for people: its messages, and the tools that ran."""
         return to_markdown(await self.get(conversation), await self.turns(conversation))
 
     async def export_json(self, conversation: str) -> dict[str, Any]:
-        """Return all stored data of a conversation, as JSON data.
-
-        Raises:
-            UnknownConversationError: There is no conversation with that id.
-        """
+        """Return all stored data of a conversation, as JSON data."""
         return to_json(await self.get(conversation), await self.turns(conversation))
 
 
@@ -152,7 +119,6 @@ def to_markdown(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> st
 
 
 def _cost(turns: Sequence[ConversationTurn]) -> str:
-    """Return the cost of a conversation, and of each of its rules if there are several."""
     total = Cost.total(turn.cost for turn in turns)
     rules = cost_by_rule(turns)
     parts = [f"{name}: {cost}" for name, (_, cost) in rules.items()] if len(rules) > 1 else []

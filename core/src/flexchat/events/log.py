@@ -112,12 +112,8 @@ class EventLog(Generic[T]):
     ) -> AsyncGenerator[tuple[int, T], None]:
         """Yield all events after that number, each with its own number, until the last one has arrived.
 
-        Args:
-            waits: While it returns True, the pieces of an answer are yielded only once the answer is settled. It is
-                called at each event and at ``recheck``.
-
-        Raises:
-            ForgottenEventsError: Some of them are no longer kept.
+        While ``waits`` returns True, the pieces of an answer are yielded only once the answer is settled; it is called
+        at each event and at ``recheck``. Raises ForgottenEventsError if some of the events are no longer kept.
         """
         while True:
             while number < (self.number if self._settled is None or waits is None or not waits() else self._settled):

@@ -23,9 +23,6 @@ class Feed:
 
     The turn is at most MAX_AHEAD events ahead, and not at all at a ``seam``: a reader that stops at an event knows
     that nothing beyond the next seam has started. An asyncio.Queue costs four times as much per event.
-
-    Attributes:
-        pending: The events ready to be taken.
     """
 
     __slots__ = ("_ended", "_error", "_reader", "_waiting", "pending")
@@ -72,11 +69,7 @@ class Feed:
             self._wake_reader()
 
     async def filled(self) -> bool:
-        """Wait until there are events to take; return False at the end.
-
-        Raises:
-            BaseException: The error the turn ended with.
-        """
+        """Wait until there are events to take; return False at the end, or raise the error the turn ended with."""
         while not self.pending:
             if self._ended:
                 if self._error is None:
@@ -162,10 +155,9 @@ class Sink:
             await self.room()
 
     async def emit_end(self, event: TurnEvent, within_s: float) -> None:
-        """Report how the turn ended. The reader gets only a TurnFinished; for any other end, it gets the error.
+        """Report how the turn ended: to the plugins, which have ``within_s`` seconds, then to the reader or the log.
 
-        Args:
-            within_s: Seconds the plugins may take; after that they are no longer waited for.
+        The reader gets only a TurnFinished; for any other end, it gets the error.
         """
         try:
             if self._hooks.wants(type(event)):
@@ -182,10 +174,7 @@ class Sink:
         """Report that a request to a model, or a tool, is about to start, or that a turn goes on.
 
         The reader gets it first, and has asked for more when this returns: if it leaves the stream at an event,
-        nothing after that has started, and no plugin was notified of it.
-
-        Args:
-            further: What readers get after it, at once, and plugins do not.
+        nothing after that has started, and no plugin was notified of it. What is ``further`` is for readers alone.
         """
         self.pass_on(event)
         for each in further:

@@ -65,8 +65,7 @@ class CallRound:
     """The calls of one answer while they run.
 
     Attributes:
-        requested: The calls as the model wrote them.
-        calls: The same calls running; None for one that has not started.
+        calls: One for each requested; None for one that has not started.
         records: The outcome of each; None while it runs.
     """
 
@@ -97,12 +96,7 @@ class CallRound:
 
 @attrs.define(kw_only=True)
 class ModelTarget:
-    """Who answers: the model asked, and those that may take over.
-
-    Attributes:
-        model: None for the llm's default model.
-        fallback: Entries of llms that may take over, in order.
-    """
+    """Who answers: the model asked (None for the llm's default), and entries of llms that may take over, in order."""
 
     llm: str
     model: str | None = None
@@ -114,8 +108,6 @@ class TurnParts:
     """The parts shared by all turns of one chat. A turn refers to these and not to its engine, which starts turns.
 
     Attributes:
-        llms: The models that can be called.
-        tools: The tools' registry, executor and limits.
         store: Where the conversations are kept; None if none are.
         has_ceiling: Whether limits.turn_cost or limits.turn_tokens is set.
         spent: What the turns that have ended cost, by tenant.
@@ -160,21 +152,15 @@ class ActiveTurn:
     Attributes:
         tools: The tools that its calls are looked up in: those offered to its model, fixed when the rule is chosen.
             Before that, and for a turn that is only closed, all of the chat.
-        outer: The turn whose tool started this one; None for a turn started from outside.
-        parts: What it uses of its chat.
-        outer_call: The call of that tool.
+        outer: The turn whose tool, in the call ``outer_call``, started this one; None for a turn started from outside.
         origin: Who requests its tool calls.
-        phases: The phases that have ended.
-        phase_began: When the one that runs began, by time.perf_counter().
+        phase_began: When the phase that runs began, by time.perf_counter().
         rule: The chosen rule, with its index; None until one is chosen.
-        rag: What phase 2 found.
         cited: What tools cited with ToolContext.cite.
-        target: Who is asked for the answer; None until a rule is chosen.
         messages: What is sent to the model; the first ``earlier_count`` were there before this turn.
         has_media: Whether a result among the messages has media.
         correction: Sent to the model after the messages, but not part of the turn.
-        answer_format: What the answer must be; None for any text.
-        requested_format: Whether the last request asked for that form.
+        requested_format: Whether the last request asked for the form of ``answer_format``.
         paused_text: The text before the model paused and continued: the beginning of its answer.
         result: The result of the last request for the answer.
         unsent_answer: The message of that result, until ``add_answer`` moves it to the messages.
@@ -266,8 +252,7 @@ class ActiveTurn:
     async def earlier_result(self, call_id: str) -> EarlierResult | None:
         """Return the result of a call that the model was shown: of this turn, or of one in the kept history.
 
-        Raises:
-            StorageError: The conversation cannot be read.
+        Raises StorageError.
         """
         record = next((record for record in self.records or () if record.call_id == call_id), None)
         conversation, store = self.info.conversation, self.parts.store
@@ -321,11 +306,7 @@ class ActiveTurn:
 
 
 def outer_turn() -> ActiveTurn | None:
-    """Return the turn whose tool is running this code; None outside turns.
-
-    Raises:
-        NestedTurnError: Too many turns are nested already.
-    """
+    """Return the turn whose tool is running this code; None outside turns. Raises NestedTurnError."""
     outer = current_turn.get()
     if not isinstance(outer, ActiveTurn) or outer.is_over:
         return None
@@ -338,13 +319,9 @@ def outer_turn() -> ActiveTurn | None:
 
 
 def new_turn_id(outer: ActiveTurn | None = None, place: str = "") -> str:
-    """Return 32 hexadecimal digits: random, or, for a turn that a tool starts, the same when the tool runs again.
+    """Return 32 hexadecimal digits: random, or, for a turn at a known place of another, always the same.
 
-    With the same id, the effects of such a turn have the same keys, and happen once.
-
-    Args:
-        outer: The turn around it.
-        place: Of the new turn in that one; empty if it is not known.
+    A tool that runs again starts the turn with the same id, whose effects have the same keys, and happen once.
     """
     if outer is None or not place:
         return os.urandom(16).hex()
@@ -354,8 +331,7 @@ def new_turn_id(outer: ActiveTurn | None = None, place: str = "") -> str:
 async def end_replay(turn: ActiveTurn) -> None:
     """Start reporting events again: a resumed turn is silent while it replays what its journal has.
 
-    Raises:
-        InterruptedTurnError: Nothing new may happen.
+    Raises InterruptedTurnError if nothing new may happen.
     """
     journal = turn.journal
     if journal is None or journal.live_sink is None:

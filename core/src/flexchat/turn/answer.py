@@ -49,8 +49,7 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
     Raises:
         UnknownLLMError: The rule names an LLM the config does not have.
         UnknownNameError: The rule's prompt shows a variable that has no value.
-        TurnTimeoutError: limits.turn_timeout_ms has expired.
-        ProviderError: The provider did not answer. Tool failures never raise.
+        TurnTimeoutError, ProviderError: The model did not answer (in time). Tool failures never raise.
         ResponseFormatError: The answer does not have the requested form.
 
     Source: response-generation specification (requirements RG-1 to RG-32, DS-2, DS-4, DS-9).
@@ -75,11 +74,7 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
 
 
 def first_request(turn: ActiveTurn) -> ModelRequest:
-    """Return the first request phase 6 would make for a turn that has its rule; nothing is sent.
-
-    Raises:
-        UnknownLLMError: The rule names an LLM the config does not have.
-    """
+    """Return the first request phase 6 would make for a turn that has its rule. Raises UnknownLLMError."""
     assert turn.rule is not None
     rule = turn.rule[1]
     _assemble_messages(turn, rule)
@@ -140,7 +135,6 @@ async def _ask(turn: ActiveTurn, options: ChatOptions, offered: tuple[str, ...] 
 
 
 def _assemble_messages(turn: ActiveTurn, rule: ResponseRule) -> None:
-    """Assemble what is sent to the model."""
     request = turn.request
     earlier, repairs = repair_history(request.history)
     messages, more_repairs = repair_history((UserMessage(content=request.user_message), *request.continuation))
@@ -232,10 +226,7 @@ async def _read_answer(turn: ActiveTurn, answer_format: AnswerFormat, options: C
     """Read the last answer; if it does not have the form, ask again, once, with a request that names the fault.
 
     Where tools ruled out asking for the form so far, it is asked for first, without them. The answers without the form
-    are no part of the turn's messages.
-
-    Raises:
-        ResponseFormatError: It does not have the form.
+    are no part of the turn's messages. Raises ResponseFormatError.
     """
     while True:
         assert turn.result is not None

@@ -24,7 +24,7 @@ class Clock:
 
     Args:
         limit_ms: Milliseconds it may take (limits.turn_timeout_ms).
-        until: When the surrounding turn's time runs out, by time.monotonic(); None if there is no surrounding turn.
+        until: When the surrounding turn's time runs out; None if there is no surrounding turn.
 
     Attributes:
         activity: What is taking time now, for the error of a turn that takes too long.
@@ -70,11 +70,7 @@ class Clock:
                 self.until += time.monotonic() - self._stopped_at
 
     def check(self) -> None:
-        """Check that there is time left.
-
-        Raises:
-            TurnTimeoutError: There is none.
-        """
+        """Raise a TurnTimeoutError if no time is left."""
         if self.remaining_s() <= 0:
             raise self.timeout_error()
 

@@ -88,12 +88,7 @@ _THOUGHTS_BEFORE = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE
 
 @attrs.define
 class PhaseNotes:
-    """What a phase reports in addition to its outcome; see PhaseRecord.
-
-    Attributes:
-        mask: Removes secrets from warnings.
-        remaining_s: Returns how many seconds the turn may still take.
-    """
+    """What a phase reports in addition to its outcome; see PhaseRecord. ``mask`` removes secrets from warnings."""
 
     input: object = None
     skipped: str = ""
@@ -114,11 +109,7 @@ class PhaseNotes:
 
 @attrs.frozen
 class Prompter:
-    """Asks models short questions in one phase of a turn.
-
-    Args:
-        notes: Where the tokens used are recorded.
-    """
+    """Asks models short questions in one phase of a turn, whose notes record the tokens used."""
 
     _turn: ActiveTurn
     _notes: PhaseNotes
@@ -131,12 +122,7 @@ class Prompter:
         return f"'{choice.llm}' only stands in for a model and cannot say"
 
     async def ask(self, choice: ModelChoice, prompt: str, *, max_tokens: int) -> str:
-        """Return a model's answer to one prompt, without its thinking.
-
-        Raises:
-            FlexChatError: As for exchange.
-            TimeoutError: It took longer than limits.phase_timeout_ms.
-        """
+        """Return a model's answer to one prompt, without its thinking. Raises as exchange, and TimeoutError."""
         notes = self._notes
         query = ModelQuery(
             target=ModelTarget(llm=choice.llm, model=choice.model),
@@ -152,11 +138,7 @@ class Prompter:
 
 @attrs.frozen
 class Topic:
-    """What a message is about.
-
-    Attributes:
-        status: Whether it continues the conversation's topic.
-    """
+    """What a message is about, and whether it continues the conversation's topic."""
 
     text: str
     status: Literal["continuation", "new_topic"]
@@ -164,12 +146,7 @@ class Topic:
 
 @attrs.frozen
 class TopicDetector:
-    """Detects topics.
-
-    Args:
-        choice: Who is asked; if None, the message itself is the topic.
-        prompt: Template; None for PROMPT.
-    """
+    """Detects topics, with PROMPT or another prompt. Without a model, the message itself is the topic."""
 
     _choice: ModelChoice | None
     _prompt: str | None
@@ -238,7 +215,6 @@ def _tidy(summary: str) -> str:
 
 
 def _context_lines(history: Sequence[Message], current: str) -> Iterator[str]:
-    """Yield the latest messages as lines; a long answer is only mentioned."""
     messages = [m for m in history if isinstance(m, UserMessage) or (isinstance(m, AssistantMessage) and m.content)]
     for message in messages[-CONTEXT_MESSAGES:]:
         if isinstance(message, UserMessage):
@@ -251,12 +227,7 @@ def _context_lines(history: Sequence[Message], current: str) -> Iterator[str]:
 
 @attrs.frozen
 class IntentDetector:
-    """Detects intents.
-
-    Args:
-        choice: Who is asked; None if no model is.
-        categories: Names and descriptions, as configured.
-    """
+    """Chooses between the configured categories (descriptions by name), with a model if it is configured."""
 
     _choice: ModelChoice | None
     _categories: Mapping[str, str]

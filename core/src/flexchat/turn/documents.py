@@ -39,8 +39,7 @@ class DocumentCollector:
     """Queries the document stores.
 
     Args:
-        stores: By name in ``stores``, in config order.
-        entries: Their entries.
+        stores, entries: By name in ``stores``, in config order.
         thresholds: Thresholds (match, partial) that suit an embedder, by its name.
         timeout_s: Seconds all stores together may take.
     """
@@ -126,10 +125,9 @@ class DocumentCollector:
 
 
 def search_text(message: str, topic: Topic) -> str:
-    """Return the text to search the stores for.
+    """Return the text to search the stores for, with the topic that the message continues.
 
-    A message that continues a topic is searched together with it: "and what does it cost?" names no subject of its
-    own, and the topic alone would leave out the question.
+    "And what does it cost?" names no subject of its own, and the topic alone would leave out the question.
     """
     if topic.status == "new_topic" or topic.text.casefold() in message.casefold():
         return message
@@ -142,10 +140,8 @@ def classify_hits(
     """Class the hits of one collection by their distance; None if even the nearest is too far.
 
     The collection's own thresholds take precedence over the store's. 0 is a valid threshold: nothing is below it.
-    Only documents that would each be a match or a partial match on their own count.
-
-    Raises:
-        RetrievalError: The store broke its contract.
+    Only documents that would each be a match or a partial match on their own count. Raises RetrievalError if the store
+    broke its contract.
     """
     if len(hits.documents) != len(hits.distances) or not all(map(math.isfinite, hits.distances)):
         raise RetrievalError("the store broke its contract: every document needs a distance, a finite number")
@@ -178,24 +174,14 @@ def _describe(choice: CollectionChoice) -> str:
 
 
 async def wait_in_time(seconds: float, work: Awaitable[T]) -> T:
-    """Await a plugin's work, and return its result if it finishes in time.
-
-    Raises:
-        TimeoutError: It took longer.
-        ForeignError: It raised something that is not an Exception; a cancellation of the turn is passed on.
-    """
+    """Await a plugin's work. Raises TimeoutError, or a ForeignError for anything that is not an Exception."""
     async with asyncio.timeout(seconds):
         with contained():
             return await work
 
 
 def citations_of(answer: str, rag: RagResults, in_prompt: bool, cited: Sequence[Cited]) -> tuple[Citation, ...]:
-    """Return the citations of a turn: those of the prompt first, each passage's title and source once.
-
-    Args:
-        in_prompt: Whether the prompt had the documents of phase 2.
-        cited: What tools cited with ToolContext.cite.
-    """
+    """Return the citations of a turn: those of the prompt first, then what tools cited; each passage once."""
     passages: list[tuple[CollectionHits | RetrievalHits, str, str]] = []
     if in_prompt:
         passages += [(hit, hit.store, "prompt") for hit in rag.hits]

@@ -32,12 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class TurnEngine:
-    """Starts turns, and holds no state of them.
-
-    Attributes:
-        parts: What the turns use.
-        recorder: Keeps conversations; None if none are kept.
-    """
+    """Starts turns, and holds no state of them. ``recorder`` is None if no conversations are kept."""
 
     def __init__(
         self,
@@ -71,8 +66,7 @@ class TurnEngine:
             is_whole: Its answers are passed on only once they are complete.
 
         Raises:
-            NestedTurnError: It would run inside too many others.
-            ChatRequestError: The response_format is invalid, or no conversations are kept.
+            NestedTurnError, ChatRequestError: It cannot begin.
         """
         if request.conversation is not None and self.recorder is None:
             raise ChatRequestError("no conversations are kept: add a table 'conversations' to the config")
@@ -109,7 +103,6 @@ class TurnEngine:
         Args:
             id: The turn's id, or the beginning of it.
             context, on_question: In place of those its request had, which are kept nowhere.
-            receiver: As in create_turn; what happened before is not reported again.
             is_closed: It does not go on: run, it fails with InterruptedTurnError, and is kept as far as it came.
             is_unasked: No caller requested this turn: it must be certain that this configuration is to answer it.
 
@@ -142,11 +135,7 @@ class TurnEngine:
 
     @property
     def journal(self) -> TurnJournal:
-        """Where turns of kept conversations are written.
-
-        Raises:
-            ChatRequestError: No conversations are kept, or their store keeps no journal.
-        """
+        """Where turns of kept conversations are written. Raises ChatRequestError if there is none."""
         if self.recorder is None:
             raise ChatRequestError("no conversations are kept: add a table 'conversations' to the config")
         if self.recorder.journal is None:

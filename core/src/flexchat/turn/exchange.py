@@ -49,10 +49,8 @@ class ModelQuery:
         target: Who is asked; afterwards, who answered.
         options: Without tools, response_format and timeout_s: they depend on who is asked.
         offered: Names of the tools offered to the model.
-        answer_format: What the answer must be; None for any text.
         is_answer: Whether it answers the user: then it is passed on while it is written, if it has a reader.
-        at_most_s: Seconds it may take, if fewer than the turn has left. Time spent waiting for a reader does not
-            count.
+        at_most_s: Seconds it may take, if fewer than the turn has left, without the waiting for a reader.
     """
 
     target: ModelTarget
@@ -181,11 +179,7 @@ def _round(query: ModelQuery, result: ChatResult, elapsed_ms: float, price: Pric
 
 
 def request_to(turn: ActiveTurn, query: ModelQuery) -> ModelRequest:
-    """Return the first request ``exchange`` would make; no gate is asked, and nothing is sent.
-
-    Raises:
-        UnknownLLMError: There is no such entry in llms.
-    """
+    """Return the first request ``exchange`` would make; no gate is asked, nothing is sent. Raises UnknownLLMError."""
     llm, model = turn.parts.llms.resolve(query.target.llm, query.target.model)
     return _build_request(turn, query, llm, model, turn.clock.remaining_s())
 
@@ -317,7 +311,6 @@ def _passed_pieces(turn: ActiveTurn, query: ModelQuery) -> list[ChatEvent]:
 
 
 async def _report_finished(turn: ActiveTurn, request: ModelRequest, started: float, **outcome: Any) -> float:
-    """Report the result or the error of a request; return the milliseconds that it took."""
     elapsed_ms = (time.perf_counter() - started) * 1000
     if turn.sink.has_receiver(ModelRequestFinished):
         event = ModelRequestFinished(
@@ -351,11 +344,7 @@ def _protocol_error(llm: LLM, model: str, how: str) -> ProviderProtocolError:
 
 
 async def refuse_beyond_limits(turn: ActiveTurn, llm: LLM, model: str) -> None:
-    """Refuse a request that a ceiling of the turn does not allow; what is unknown counts as reached.
-
-    Raises:
-        TurnLimitError: A ceiling is reached, or it cannot be known whether it is.
-    """
+    """Raise a TurnLimitError at a ceiling of the turn; what is unknown counts as reached."""
     limits = turn.parts.limits
     # The phases before the answer count as well: their models are paid for by the same turn.
     rounds = [*turn.rounds, *(each for phase in turn.phases for each in phase.rounds)]

@@ -18,9 +18,6 @@ class TurnHandle:
 
     Listening is optional, and possible at any time and from any event on. The turn never waits for its listeners.
     Its events are numbered from 1; the last is TurnFinished, TurnFailed or TurnCancelled.
-
-    Attributes:
-        info: The turn.
     """
 
     def __init__(self, turn: ActiveTurn, event_log: EventLog[StreamEvent], work: Work) -> None:

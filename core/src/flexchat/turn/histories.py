@@ -44,11 +44,7 @@ class Histories:
         self._kept: dict[tuple[str, str], ConversationHistory] = {}  # the least recently used comes first
 
     async def read(self, conversation: str, *, tenant: str) -> Sequence[ConversationTurn | HistoryTurn]:
-        """Return a conversation's turns, oldest first; none if there is no such conversation.
-
-        Raises:
-            StorageError: They cannot be read.
-        """
+        """Return a conversation's turns, oldest first; none if there is no such conversation. Raises StorageError."""
         key = tenant, conversation
         read = getattr(self._store, "history", None)
         with contextlib.suppress(UnknownConversationError), contained():
@@ -98,7 +94,6 @@ class Histories:
 
 
 def _with_effect(message: ToolMessage, effect: Effect | None) -> ToolMessage:
-    """Return the result of a call with the outcome that became known after its turn."""
     if effect is None or effect.state not in ("done", "failed"):
         return message
     verb = "took effect" if effect.state == "done" else "did not take effect"

@@ -135,8 +135,8 @@ class Journal:
         """Write what has been noted: before a model is asked, and before a tool runs.
 
         Raises:
-            StorageError: It cannot be written; nothing that follows from it may happen.
-            LostTurnError: Another owner has resumed the turn.
+            StorageError, LostTurnError: It cannot be written, or another owner has resumed the turn; nothing that
+                follows from it may happen.
         """
         if self._unwritten:
             async with self._writing:
@@ -155,14 +155,7 @@ class Journal:
             raise
 
     async def end(self, state: TurnState, error: str, write: Callable[[TurnEnd], Awaitable[None]]) -> None:
-        """End the turn, with the steps that have not been written.
-
-        Args:
-            write: Writes its end, and adds it to its conversation.
-
-        Raises:
-            StorageError, LostTurnError: As flush.
-        """
+        """End the turn, with the steps not written yet; ``write`` adds it to its conversation. Raises as flush."""
         async with self._writing:
             # Cleared only after the write: one that fails leaves the steps to be written.
             entries = tuple(self._unwritten)
@@ -170,20 +163,12 @@ class Journal:
             self._unwritten.clear()
 
     async def suspend(self) -> None:
-        """Stop at the current step, and release the turn so that another owner can resume it.
-
-        Raises:
-            StorageError, LostTurnError: As flush.
-        """
+        """Stop at the current step, and release the turn so that another owner can resume it. Raises as flush."""
         await self.flush()
         await self.release()
 
     async def add_events(self, events: Sequence[JournaledEvent], *, forget: int = 0) -> None:
-        """Keep events in the form in which the turn's listeners get them; see TurnJournal.
-
-        Raises:
-            StorageError, LostTurnError: They are not kept.
-        """
+        """Keep events in the form in which the turn's listeners get them; see TurnJournal. Raises as flush."""
         async with self._writing:
             if self._unwritten and self._unwritten[0].number == 1:  # the turn itself comes first
                 await self._flush()
@@ -207,22 +192,11 @@ class Journal:
                 yield from call_events(info, value_from_dict(ToolCallRecord, entry.data["record"]))
 
     async def list_interrupted(self) -> Sequence[str]:
-        """Return the ids of the interrupted turns of this turn's conversation.
-
-        Raises:
-            StorageError: The journal cannot be read.
-        """
+        """Return the ids of the interrupted turns of this turn's conversation. Raises StorageError."""
         return await self._store.list_interrupted(self.turn.conversation, tenant=self.turn.tenant)
 
     async def release(self, why: str = "") -> None:
-        """Give the turn up: it is interrupted again.
-
-        Args:
-            why: Why it cannot go on as things are; empty if it can.
-
-        Raises:
-            StorageError: It cannot be written.
-        """
+        """Give the turn up: it is interrupted again, and ``why`` explains why it cannot go on. Raises StorageError."""
         await self._store.release(self.turn, error=why)
 
     def unfinished_calls(self) -> list[str]:
@@ -294,7 +268,6 @@ def call_events(info: TurnInfo, record: ToolCallRecord) -> Iterator[StreamEvent]
 
 
 def _place_of(place: str, digest: str, question: Question) -> tuple[str, ...]:
-    """Return the parts that identify a question when its turn is resumed."""
     form = json.dumps(question.schema, sort_keys=True, default=repr)
     return place, digest, question.message, form, question.url
 
@@ -318,11 +291,7 @@ def request_to_json(request: ChatRequest) -> Any:
 
 
 def request_from_json(data: Mapping[str, Any]) -> ChatRequest:
-    """Return the request in data of ``request_to_json``.
-
-    Raises:
-        ValueError: It is not one.
-    """
+    """Return the request in data of ``request_to_json``. Raises ValueError."""
     return value_from_dict(
         ChatRequest, {"idempotency_key" if name == "key" else name: value for name, value in data.items()}
     )

@@ -58,11 +58,7 @@ _OwnerKey = tuple[str, str]
 
 @attrs.frozen
 class JoinedTurn:
-    """The turn of a key.
-
-    Attributes:
-        is_repeat: Whether an earlier request had started it.
-    """
+    """The turn of a key, and whether an earlier request had started it."""
 
     handle: TurnHandle
     is_repeat: bool
@@ -73,13 +69,10 @@ class _KeyEntry:
     """The turn of a key in this process.
 
     Attributes:
-        id: The turn's.
         handle: None once the turn has ended.
         end: How it ended; None while it runs, if its journal has it, or if it has been forgotten.
-        is_journaled: Whether the journal has it.
         until: When the key is free again, by the monotonic clock.
         turn: The turn, while it runs; None for one that this process has resumed.
-        has_side_effects: Whether a tool that changes something may have run.
     """
 
     id: str
@@ -142,8 +135,6 @@ class KeyedTurns:
     """Starts the turns of a chat that have keys, each once.
 
     Args:
-        start: Starts a turn.
-        resume: Resumes an interrupted one; see FlexChat.start_resumed.
         running: Returns a turn that runs in this process.
         variables: The config's: a request is the same whatever they are.
         about: What else makes a request another one, besides itself.
@@ -157,10 +148,7 @@ class KeyedTurns:
     about: str = ""
 
     async def join(self, request: ChatRequest, memory: KeyMemory) -> JoinedTurn:
-        """Return the turn that a request's key stands for: a new one, or that of an earlier request.
-
-        Raises: See FlexChat.join.
-        """
+        """Return the turn that a request's key stands for: a new one, or that of an earlier request; see join."""
         assert request.idempotency_key is not None
         joining = _Joining(self, memory, request, request.idempotency_key, self._digest(request), time.monotonic())
         while True:

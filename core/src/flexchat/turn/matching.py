@@ -26,12 +26,7 @@ _MAX_GIVEN_UP = 50  # after this many searches that took too long, no more are s
 
 @attrs.frozen
 class RuleVerdict:
-    """Why a rule fits a profile, or does not.
-
-    Attributes:
-        rule: Its index, from 0.
-        failed: The conditions that do not hold, one sentence each; empty if it fits.
-    """
+    """Why a rule (by index) fits a profile, or does not: a sentence for each condition that does not hold."""
 
     rule: int
     failed: tuple[str, ...]
@@ -43,10 +38,7 @@ class RuleVerdict:
 
 
 class Conditions:
-    """Checks whether conditions hold for one profile. All pattern searches share one time limit.
-
-    A user's text can make a pattern slow, and a configuration can have many patterns.
-    """
+    """Checks whether conditions hold for one profile. All pattern searches share one time limit."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
@@ -94,9 +86,7 @@ class Conditions:
 
 
 def match_response_rule(profile: Profile, rules: Sequence[ResponseRule]) -> tuple[int, ResponseRule, tuple[str, ...]]:
-    """Return the first rule that fits, its index, and the first failed condition of each rule before it.
-
-    Failed conditions are reported for the first thousand rules only.
+    """Return the first rule that fits, its index, and the first failed condition of each rule before it (up to 1,000).
 
     A rule without conditions always fits. ``FIELD`` compares, ``FIELD_contains`` looks for a part of the text,
     ``FIELD_regexp`` searches with a pattern (``/body/flags`` or the body alone), and ``rag_results = "any"`` means a
@@ -160,11 +150,7 @@ class Needs:
 
 
 def needs_of(config: Config, stores: Collection[str]) -> Needs:
-    """Find the phases that a configuration's rules depend on.
-
-    Args:
-        stores: Names of the existing document stores.
-    """
+    """Find the phases that a configuration's rules depend on, given the names of the document stores."""
     used: set[str] = set()
     of_stores = False
     for rule in config.responses:

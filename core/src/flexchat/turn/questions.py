@@ -123,7 +123,6 @@ def _failed(question: Question, error: BaseException) -> Reply:
 
 @contextlib.contextmanager
 def _pause_clocks(turn: RunningTurn | None, call: Call | None) -> Iterator[None]:
-    """Pause the time of a call and a turn, of the turns around it, and of the calls that started them."""
     with contextlib.ExitStack() as stack:
         if call is not None:
             stack.enter_context(call.waiting())

@@ -62,11 +62,7 @@ Save = Callable[[Turn], Awaitable[Turn]]
 
 
 class _Line(asyncio.Lock):
-    """Held by the turn that has the place after a conversation's last one.
-
-    Attributes:
-        last: Id of the turn that ended there last in this process.
-    """
+    """Held by the turn that has the place after a conversation's last one, whose id in this process is ``last``."""
 
     last: str | None = None
 
@@ -133,8 +129,7 @@ class ConversationRecorder:
     async def acquire(self, id: str, *, tenant: str) -> tuple[Journal, ChatRequest]:
         """Take up an interrupted turn; return its journal, and the request it began with.
 
-        Raises:
-            UnknownTurnError, TurnNotWaitingError, StorageError: It cannot be resumed.
+        Raises UnknownTurnError, TurnNotWaitingError or StorageError.
         """
         store, lease, turn = await self._acquire(id, tenant)
         try:
@@ -147,11 +142,7 @@ class ConversationRecorder:
         return Journal(store, lease, turn, entries, run_by=self._program), request
 
     async def abandon(self, turn: JournaledTurn, why: str) -> None:
-        """Leave an interrupted turn to a person: it no longer counts as one that can continue.
-
-        Raises:
-            UnknownTurnError, TurnNotWaitingError, StorageError: As acquire.
-        """
+        """Leave an interrupted turn to a person: it no longer counts as one that can continue. Raises as acquire."""
         store, _, acquired = await self._acquire(turn.id, turn.tenant)
         await store.release(acquired, error=why)
 
@@ -170,7 +161,6 @@ class ConversationRecorder:
 
         Args:
             turn: Its request's history, if any, follows the conversation's; its topic takes precedence.
-            conversation: An id; a conversation that does not exist yet is started.
             close: Ends an interrupted turn of the conversation, given its id: a new turn does not run before it.
 
         Raises:
@@ -250,11 +240,7 @@ class ConversationRecorder:
             log.warning("the steps of old turns could not be deleted: %s", error)
 
     async def continued(self, request: ChatRequest, conversation: str, tenant: str) -> ChatRequest:
-        """Return the request with the conversation's earlier messages in its history.
-
-        Raises:
-            StorageError: The history cannot be read.
-        """
+        """Return the request with the conversation's earlier messages in its history. Raises StorageError."""
         return _continued(request, await self._histories.read(conversation, tenant=tenant))
 
     async def _has_turns(self, conversation: str, tenant: str) -> bool:
@@ -266,11 +252,7 @@ class ConversationRecorder:
 
 
 def _check_not_deleted(conversation: str, turns: Sequence[ConversationTurn | HistoryTurn], last: str | None) -> None:
-    """Check that a conversation still has the turn that ended in it while this one waited.
-
-    Raises:
-        UnknownConversationError: It was deleted meanwhile; a turn that waited must not begin it again.
-    """
+    """Check that a conversation has not been deleted while this turn waited, which must not begin it again."""
     if last is not None and all(turn.id != last for turn in turns):
         raise UnknownConversationError(conversation)
 
@@ -304,11 +286,7 @@ def conversation_turn(turn: Turn) -> ConversationTurn:
 
 
 def turn_from_conversation(record: ConversationTurn, request: ChatRequest) -> Turn:
-    """Return a kept turn as its caller got it, except for the profile's documents, which are not kept.
-
-    Args:
-        request: The same request again.
-    """
+    """Return a kept turn as the caller of the same request got it, except for the profile's documents."""
     parsed = record.parsed
     if parsed is not None and request.response_format is not None:
         parsed = answer_format(request.response_format).read(json.dumps(parsed))
@@ -327,7 +305,6 @@ def _copy(source: Turn | ChatResponse | ConversationTurn, names: Sequence[str]) 
 
 
 def _unknown_effects(records: Sequence[ToolCallRecord]) -> Mapping[str, str]:
-    """Return the keys of unknown effects by call id."""
     keys = {}
     for record in records:
         match record.facts.get("effect"):  # a plugin's step may use this name for data of its own

@@ -151,8 +151,7 @@ class CallLimits:
     """What a model may ask for in one turn: no call too often, and not too many calls.
 
     Attributes:
-        exhausted: Why the loop must end (a call repeated after it was refused, the limit reached); empty while it may
-            continue.
+        exhausted: Why the loop must end: a call repeated after it was refused, the limit reached. Empty otherwise.
     """
 
     def __init__(self, registry: ToolRegistry, limits: LimitsTable) -> None:
@@ -208,8 +207,7 @@ def messages_of(
 ) -> list[ToolMessage]:
     """Return the results for the model, one for each call, under the name it knows the tool by.
 
-    Args:
-        can_read_on: Whether one that is too long explains how the model can read on.
+    With ``can_read_on``, one that is too long explains how the model can read on.
     """
     return [
         ToolMessage(
@@ -280,7 +278,6 @@ def _groups(calls: Sequence[ToolCall], refusals: Sequence[str | None], registry:
 
 
 async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | None, offered: Collection[str]) -> None:
-    """Take one call through its steps and keep its record."""
     requested, journal = round_.requested[index], turn.journal
     if journal is not None:
         if (entry := journal.call(round_.iteration, index)) is not None:
@@ -371,11 +368,7 @@ def _signature(call: ToolCall) -> str:
 
 
 async def cancel_and_wait(tasks: Collection[asyncio.Task[Any]]) -> None:
-    """Cancel tasks, and wait until all have ended. If the wait is cancelled, that is passed on to them.
-
-    Raises:
-        asyncio.CancelledError: The wait was cancelled; the tasks have ended nevertheless.
-    """
+    """Cancel tasks, and wait until all have ended. If the wait is cancelled, that is passed on to them, and raised."""
     was_cancelled = False
     for task in tasks:
         task.cancel()

@@ -23,11 +23,7 @@ NOT_CHOSEN = PhaseNotes(skipped="no collection is chosen")
 
 
 class Router:
-    """Takes a message to its rule.
-
-    Args:
-        usual_thresholds: Thresholds (match, partial) that suit an embedder, by its name.
-    """
+    """Takes a message to its rule. ``usual_thresholds`` (match, partial) suit an embedder, by its name."""
 
     def __init__(
         self,
@@ -47,9 +43,7 @@ class Router:
     async def route(self, turn: ActiveTurn) -> None:
         """Run phases 1 to 5: afterwards the turn has its profile and its rule.
 
-        Raises:
-            TurnTimeoutError: limits.turn_timeout_ms is over.
-            NoMatchingRuleError: No rule fits.
+        Raises TurnTimeoutError, and NoMatchingRuleError if no rule fits.
         """
         await self.profile(turn)
         if turn.journal is not None and (chosen := turn.journal.rule) is not None:
@@ -75,11 +69,7 @@ class Router:
             turn.journal.add("rule", index=index, outcome=outcome, tools=names, sources=sources)
 
     async def profile(self, turn: ActiveTurn) -> None:
-        """Run phases 1 to 4. Failures become warnings in the phase's record.
-
-        Raises:
-            TurnTimeoutError: limits.turn_timeout_ms is over.
-        """
+        """Run phases 1 to 4. Failures become warnings in the phase's record; a TurnTimeoutError is raised."""
         topic = await self._topic(turn)
         turn.rag = await self._rag(turn, topic)
         intent = await self._intent(turn, topic)
@@ -90,11 +80,7 @@ class Router:
         await end_phase(turn, "profile building", profile, printable)
 
     async def choose(self, turn: ActiveTurn, index: int, passed_over: Sequence[str]) -> None:
-        """End phase 5 with a rule.
-
-        Args:
-            passed_over: The first failed condition of each rule before it; see match_response_rule.
-        """
+        """End phase 5 with a rule; ``passed_over`` is that of match_response_rule."""
         rule = self.rules[index]
         outcome = {"rule": index, **_name_entry(rule), "match": dict(rule.match), "llm": rule.llm}
         if passed_over:
@@ -162,12 +148,7 @@ async def begin_phase(turn: ActiveTurn, phase: str) -> None:
 async def end_phase(
     turn: ActiveTurn, phase: str, outcome: Any, printable: Any, notes: PhaseNotes | None = None
 ) -> None:
-    """Record that a phase is done, and report it.
-
-    Args:
-        outcome: What is passed to the plugins.
-        printable: The same as JSON data.
-    """
+    """Record that a phase is done, and report it: its outcome to the plugins, ``printable`` in its record."""
     notes = notes or _NOTHING
     # Each phase is timed from the end of the one before, so that their times add up to the turn's.
     since, turn.phase_began = turn.phase_began, time.perf_counter()
@@ -197,7 +178,6 @@ async def _record_phase(
 
 
 def _replay_phase(turn: ActiveTurn, phase: str) -> Mapping[str, Any] | None:
-    """Replay a phase from the journal, and return its entry; None if it has to be run."""
     entry = None if turn.journal is None else turn.journal.phase(phase)
     if entry is not None:
         turn.phases.append(value_from_dict(PhaseRecord, entry["record"]))
@@ -207,8 +187,7 @@ def _replay_phase(turn: ActiveTurn, phase: str) -> Mapping[str, Any] | None:
 def find_recorded_rule(rules: Sequence[ResponseRule], chosen: Mapping[str, Any], turn: str) -> tuple[int, ResponseRule]:
     """Return the rule that a turn was being answered by, found by its name or, without one, by its place.
 
-    Raises:
-        StuckTurnError: It is gone.
+    Raises StuckTurnError if it is gone.
     """
     outcome, index = chosen["outcome"], chosen["index"]
     name = outcome.get("name")

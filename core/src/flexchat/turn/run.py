@@ -104,11 +104,7 @@ async def run_turn(engine: TurnEngine, turn: ActiveTurn) -> Turn:
 async def close_turn(engine: TurnEngine, id: str, *, tenant: str, has_slot: bool = False) -> Turn:
     """End an interrupted turn: its steps go into its conversation, with what is unknown about them.
 
-    Args:
-        has_slot: The caller holds the slot after the conversation's last turn.
-
-    Raises:
-        UnknownTurnError, TurnNotWaitingError, StorageError: It cannot be ended.
+    With ``has_slot``, the caller holds the slot after the conversation's last turn. Raises as restore_turn.
     """
     turn = await engine.restore_turn(id, tenant=tenant, is_closed=True)
     assert turn.journal is not None
@@ -203,13 +199,8 @@ async def read_turn(
 ) -> AsyncGenerator[StreamEvent, None]:
     """Run a turn in its own task, and yield what happens. Closing the generator ends the turn and waits for it.
 
-    An async generator rather than an object with ``__anext__``: the event loop closes a forgotten one.
-
-    Args:
-        context: Whose context variables the turn, its tools and hooks see.
-
-    Raises:
-        The same as run.
+    An async generator rather than an object with ``__anext__``: the event loop closes a forgotten one. The turn, its
+    tools and hooks see the variables of ``context``. Raises as the turn.
     """
 
     async def to_its_end() -> None:
@@ -241,8 +232,7 @@ async def read_turn(
 async def _finish_early(turn: ActiveTurn, error: BaseException, save: Save | None) -> None:
     """End a turn early: keep what exists of it, attach it to the error, and report it.
 
-    Raises:
-        asyncio.CancelledError: A failing turn was cancelled meanwhile.
+    Raises a CancelledError if a failing turn was cancelled meanwhile.
     """
     ended, cancelled = turn.done or unfinished(turn, error), False
     # Keeping has just failed if the turn is done and the error is the store's: a second try would double the wait.
@@ -268,11 +258,7 @@ def end_event(info: TurnInfo, turn: Turn, error: BaseException | None) -> End:
 
 
 async def _suspend(turn: ActiveTurn, journal: Journal) -> None:
-    """Stop a turn at its current step, and release it to be resumed.
-
-    Raises:
-        InterruptedTurnError: Always.
-    """
+    """Stop a turn at its current step, release it to be resumed, and raise an InterruptedTurnError."""
 
     # Released instead of kept: a turn that is to be resumed must not get an end in its conversation.
     async def release(stopped: Turn) -> Turn:
@@ -296,12 +282,9 @@ def unfinished(turn: ActiveTurn, error: BaseException) -> Turn:
 
 
 async def _save_shielded(save: Save, turn: Turn) -> tuple[Turn, bool]:
-    """Save a turn that ended early, even if the task is cancelled again meanwhile.
+    """Save a turn that ended early, even if the task is cancelled again meanwhile; return it, and whether it was.
 
     Waits a moment, so that a program about to exit does not exit first.
-
-    Returns:
-        The turn as kept, and whether it was cancelled meanwhile.
     """
     saving = asyncio.ensure_future(save(turn))
     # A reference, because the event loop holds tasks only weakly and the wait below may give up first.
@@ -333,13 +316,10 @@ _SAVING: set[asyncio.Future[Turn]] = set()
 
 
 async def explain(engine: TurnEngine, request: ChatRequest) -> Explanation:
-    """Run the phases up to the choice of a rule, and explain the choice.
+    """Run the phases up to the choice of a rule, and explain the choice. Raises TurnTimeoutError.
 
     The plugins are notified of these phases and of the requests to models, under a separate turn id, but not of a turn
     that starts, finishes or fails. A model or store that does not answer becomes a warning of its phase.
-
-    Raises:
-        TurnTimeoutError: limits.turn_timeout_ms is over.
     """
     turn = engine.create_turn(request)
     with in_turn(turn):
@@ -369,11 +349,8 @@ async def explain(engine: TurnEngine, request: ChatRequest) -> Explanation:
 async def preview(engine: TurnEngine, request: ChatRequest) -> ModelRequest:
     """Run the phases up to the choice of a rule, and return the request to the model that would answer.
 
-    The plugins are notified as for explain; no gate is asked, because it may count what is sent.
-
-    Raises:
-        NoMatchingRuleError, UnknownLLMError, TurnTimeoutError: There is no such request.
-        StorageError: The conversation cannot be read.
+    The plugins are notified as for explain; no gate is asked, because it may count what is sent. Raises
+    NoMatchingRuleError, UnknownLLMError, TurnTimeoutError or StorageError.
     """
     turn = engine.create_turn(request)
     conversation, recorder = turn.info.conversation, engine.recorder
