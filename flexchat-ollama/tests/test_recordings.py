@@ -27,7 +27,7 @@ from flexchat_sdk import (
     UserMessage,
 )
 from flexchat_testing import RecordedExchange, RecordingConformance
-from flexchat_testing.laws.service import Answer
+from flexchat_testing.laws.wire import Answer
 from recordings import recordings
 
 HERE = "http://here.example"

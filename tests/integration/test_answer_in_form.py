@@ -3,7 +3,7 @@
 import attrs
 import pytest
 from flexchat import ChatRequestError, ConfigError, FlexChat, ResponseFormatError, SyncFlexChat, TextDelta, TurnFinished
-from flexchat_testing.scripted_config import ScriptedProvider, calls, says
+from flexchat_testing.scripted import ScriptedProvider, calls, says
 
 CONFIG = {
     "llms": {"bot": {"provider": "scripted"}},

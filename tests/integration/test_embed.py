@@ -4,7 +4,7 @@ import pytest
 from flexchat import ChatRequestError, Embeddings, FlexChat, SyncFlexChat
 from flexchat.host import UnknownLLMError
 from flexchat_sdk import ProviderRequestError
-from flexchat_testing.scripted_config import ScriptedProvider
+from flexchat_testing.scripted import ScriptedProvider
 
 
 class Embedder(ScriptedProvider):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from flexchat import ConfigError, FlexChat, TextDelta, TurnFinished, tool
 from flexchat_sdk import ProviderAuthError, ProviderConnectionError, ProviderOverloadedError, ProviderRateLimitError
-from flexchat_testing.scripted_config import ScriptedProvider, calls, says
+from flexchat_testing.scripted import ScriptedProvider, calls, says
 
 DOWN = ProviderOverloadedError("the service failed with status 503", provider="scripted", status=503)
 

@@ -34,7 +34,7 @@ from flexchat_openai.config import OpenAIConfig
 from flexchat_openai.conformance import ChatCompletionsConformance, ResponsesConformance
 from flexchat_openai.provider import OpenAIProvider
 from flexchat_sdk import ChatOptions, ProviderOverloadedError, media_behind_results
-from flexchat_testing.scripted_config import ScriptedProvider, calls, says
+from flexchat_testing.scripted import ScriptedProvider, calls, says
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -3,7 +3,7 @@
 import json
 
 from flexchat import FlexChat, ToolFinished, ToolStarted
-from flexchat_testing.scripted_config import ScriptedProvider, calls, says
+from flexchat_testing.scripted import ScriptedProvider, calls, says
 
 LONG = "acme." + "x" * 70
 CONFIG = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from flexchat import FlexChat, Reply
 from flexchat_cli.main import main
-from flexchat_testing.scripted_config import ScriptedProvider, calls, says
+from flexchat_testing.scripted import ScriptedProvider, calls, says
 from mcp_real import SERVERS, filled, table_of
 
 from .conftest import gone, until

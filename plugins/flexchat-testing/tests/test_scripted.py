@@ -16,7 +16,7 @@ from flexchat_sdk import (
     UserMessage,
 )
 from flexchat_testing import ScriptedProvider, calls, says
-from flexchat_testing.scripted_config import ScriptedConfig, create
+from flexchat_testing.scripted import ScriptedConfig, create
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -16,7 +16,7 @@ from flexchat_sdk.sources import live_source, live_sources
 from flexchat_sdk.sources.lock import ToolsLock
 from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, ScriptedSource, calls, says, sourced
-from flexchat_testing.scripted_source import ScriptedSourceSettings
+from flexchat_testing.tool_sources import ScriptedSourceSettings
 
 pytestmark = pytest.mark.anyio
 

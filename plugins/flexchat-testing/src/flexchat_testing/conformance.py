@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 from flexchat_sdk import ChatOptions, ChatProvider, Message
 
 from . import ProviderConformance, ScriptedProvider
-from .scripted_config import ScriptedCall, ScriptedReply
-from .tool_format import encode_tools
+from .scripted import ScriptedCall, ScriptedReply, encode_tools
 
 _ERRORS = {"rate", "quota", "auth", "overloaded", "request", "model_not_found", "context_length", "content_filter"}
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from flexchat.plugin import ToolSourceType, hookimpl
 from flexchat_sdk import ProviderType
 
-from . import scripted_config
-from .listed_source import LISTED
-from .tool_format import encode_tools
+from .scripted import ScriptedConfig, create, encode_tools
+from .tool_sources import LISTED
 
 FLEXCHAT_API = (0, 1)
 
@@ -19,8 +18,8 @@ def flexchat_register_providers() -> Iterable[ProviderType]:
     """Register the scripted model."""
     yield ProviderType(
         name="scripted",
-        config_class=scripted_config.ScriptedConfig,
-        create=scripted_config.create,
+        config_class=ScriptedConfig,
+        create=create,
         tool_formats={"scripted": encode_tools},
         summary="says what replies = [...] tells it, one reply a request",
     )

@@ -337,7 +337,7 @@ FLAWS = {
     "test_adds_side_by_side_keep_everything": (LosesOthers, "of 20 documents"),
     "test_collections_are_described_changed_and_deleted": (KeepsOnlyNames, "description: expected 'About c'"),
     "test_an_unknown_collection_is_an_error": (NothingIsUnknown, "must raise UnknownCollectionError"),
-    "test_hostile_names_are_data": (NamesArePaths, "raises FileNotFoundError"),
+    "test_hostile_names_are_data": (NamesArePaths, "raised FileNotFoundError"),
     "test_hostile_texts_are_kept": (KeepsNul, "text 'a\\x00b' came back as"),
     "test_what_was_kept_is_there_again": (Forgets, "plants"),
 }

@@ -200,7 +200,7 @@ WRONG = {
         (lambda: provider(config_class=type("Plain", (), {})), "must be an attrs class"),
         (lambda: registered(WithTable()), "config table own: Plain must be an attrs class"),
         (lambda: registered(WithHandler()), "tool handler own: Plain must be an attrs class"),
-        (lambda: registered(Plugin(implementation=attrs.evolve(IMPLEMENTATION, check=looks_up))), "raise KeyError"),
+        (lambda: registered(Plugin(implementation=attrs.evolve(IMPLEMENTATION, check=looks_up))), "raised KeyError"),
         (
             lambda: registered(Plugin(implementation=attrs.evolve(IMPLEMENTATION, check=says_nothing))),
             "without a sentence",
@@ -215,7 +215,7 @@ WRONG = {
         (lambda: provider(schema_dialects={"own": "strict"}), "schema_dialects holds"),
     ],
     "test_a_service_that_is_away_is_a_provider_error": [
-        (lambda: provider(create=RaisesOSErrors), "list_models raised OSError"),
+        (lambda: provider(create=RaisesOSErrors), "where nothing listens, raised OSError, not ProviderError"),
         (lambda: provider(create=AnswersFromNowhere), "where nothing listens"),
     ],
     "test_tool_formats_are_pure": [(lambda: provider(tool_formats={"own": changes}), "not JSON")],

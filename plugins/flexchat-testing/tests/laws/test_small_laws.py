@@ -137,7 +137,7 @@ IMPLEMENTATIONS = {
     "test_it_is_an_implementation_type": (implementation(run=lambda *given: None), "run must be an async def"),
     "test_right_settings_are_taken": ({"settings": ({"txt": "a"},)}, "are refused"),
     "test_wrong_settings_are_refused_when_they_are_loaded": (implementation(check=None), "are taken"),
-    "test_strange_settings_are_read_or_refused": (implementation(check=breaking_check), "raise KeyError"),
+    "test_strange_settings_are_read_or_refused": (implementation(check=breaking_check), "raised KeyError"),
     "test_its_answer_is_json": (implementation(run=no_json), "must be JSON data"),
     "test_its_errors_are_for_the_model": (implementation(run=silent_run), "without a text"),
     "test_it_leaves_its_arguments_alone": (implementation(run=gives_itself_away), "return a copy"),
@@ -265,7 +265,7 @@ RETRIEVERS = {
     "test_filters_mean_what_they_say": ({"store": NoFilter}, "lets through"),
     "test_a_filter_that_cannot_be_read_is_refused": ({"store": LenientFilter}, "must raise FilterError"),
     "test_an_empty_store_has_nothing": ({"empty_store": FailsEmpty}, ""),
-    "test_any_question_is_answered": ({"store": WantsWords}, "raises UnicodeEncodeError"),
+    "test_any_question_is_answered": ({"store": WantsWords}, "raised UnicodeEncodeError"),
     "test_questions_side_by_side_do_not_mix": ({"store": RemembersTheLast}, "of nine at once"),
     "test_its_module_is_light": ({"plugin": HEAVY}, "imports aiohttp, httpx"),
 }

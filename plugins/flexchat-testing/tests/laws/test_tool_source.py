@@ -8,8 +8,7 @@ from typing import ClassVar
 import pytest
 from flexchat.plugin import SourceServer, ToolSourceType
 from flexchat_testing import ToolSourceConformance, sourced
-from flexchat_testing.listed_source import LISTED
-from flexchat_testing.scripted_source import ScriptedSource, ScriptedSourceSettings
+from flexchat_testing.tool_sources import LISTED, ScriptedSource, ScriptedSourceSettings
 
 
 @pytest.fixture(autouse=True)
@@ -111,10 +110,10 @@ def test_a_state_that_is_none_and_a_restart_that_changes_tools_are_found():
 def test_errors_of_another_kind_are_found():
     source = ScriptedSource([sourced("find")])
     wrong = {"wrong_settings": ({"document": "x"},), "supports": frozenset({"refuses"})}
-    with pytest.raises(AssertionError, match="it opens"):
+    with pytest.raises(AssertionError, match="must raise ToolSourceError, and returned"):
         broken("test_what_cannot_be_opened_is_told", source, **wrong)
     source.fault = KeyError("paths")
-    with pytest.raises(AssertionError, match="KeyError, not a ToolSourceError"):
+    with pytest.raises(AssertionError, match="KeyError, not ToolSourceError"):
         broken("test_what_cannot_be_opened_is_told", source, **wrong)
 
 

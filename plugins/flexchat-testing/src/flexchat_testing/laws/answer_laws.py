@@ -9,12 +9,11 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import ChatResult, ToolCall
-from flexchat_sdk import AssistantMessage, ChatOptions, ProviderError, TextDelta, TextPart, UserMessage
+from flexchat_sdk import AssistantMessage, ChatOptions, ProviderError, TextDelta, TextPart, ToolMessage, UserMessage
 
 from .law import canonical, expect, law, require, show
 from .samples import FIRST, HELLO, SECOND, objects, texts, with_more, wrong_types
-from .service import Answer
-from .wire import ProviderKit, answered, as_bytes
+from .wire import Answer, ProviderKit, answered, as_bytes
 
 _JSON = re.compile(rb"\{.*\}", re.DOTALL)
 _ARGUMENTS = {"n": 1}
@@ -199,7 +198,7 @@ class AnswerLaws(ProviderKit):
         async with self.serving(*(self.answer(reply, stream=stream) for reply in replies)) as (provider, service):
             result = await self.chat(provider, stream=stream)
             message = result.message
-            next_turn = (*answered_plainly(message), UserMessage(content="More"))
+            next_turn = (*map(_result, message.tool_calls), UserMessage(content="More"))
             await self.chat(provider, (*HELLO, message, *next_turn), stream=stream)
             require(token in service.asked[-1].text, "the data the service wants back is not in the next request")
             for change in ({"origin": "https://elsewhere.example"}, {"scope": "elsewhere"}):
@@ -229,14 +228,7 @@ def _changed(answer: Answer, change: Callable[[Any], Iterator[tuple[str, Any]]])
             yield f"piece {number}{place}", attrs.evolve(answer, pieces=pieces)
 
 
-def answered_plainly(message: AssistantMessage) -> tuple[Any, ...]:
-    """Return a result for each call of a message."""
-    return tuple(_result(call) for call in message.tool_calls)
-
-
 def _result(call: ToolCall) -> Any:
-    from flexchat_sdk import ToolMessage
-
     return ToolMessage(tool_call_id=call.id, name=call.name, content='{"success": true, "result": "fine"}')
 
 

@@ -22,9 +22,9 @@ from flexchat.store import (
 )
 from flexchat_sdk import AssistantMessage, ReasoningPart, TextPart, ToolMessage, UserMessage, storable
 
-from .law import canonical, expect, law, opened_in, refused, require, show
+from .kept_samples import hard_turns, paid_turn, turn, unwritable_turn
+from .law import canonical, expect, law, opened_in, raising_only, refused, require, show
 from .running import PluginConformance
-from .turn_samples import hard_turns, paid_turn, turn, unwritable_turn
 
 _NOWHERE = "no-such-conversation"
 _PLAIN_NAMES = (
@@ -251,10 +251,8 @@ class ConversationStoreConformance(PluginConformance):
             words = storable(hostile).casefold().split()
             texts = {f"c{n}": f"{sample}\nPlain.".casefold() for n, sample in enumerate(_SAID)}
             expected = [id for id, text in reversed(texts.items()) if all(word in text for word in words)]
-            try:
+            with raising_only(what=f"search={show(hostile, 60)}"):
                 came = await _ids(store, search=hostile)
-            except Exception as error:
-                raise AssertionError(f"search={show(hostile, 60)} raised {type(error).__name__}: {error}") from error
             require(came == expected, f"search={show(hostile, 60)} finds {expected}, got {came}")
 
     @law()
@@ -290,7 +288,7 @@ class ConversationStoreConformance(PluginConformance):
         """Turns, get, rename, delete, and list behind it raise UnknownConversationError, and make none."""
         for state in ("in an empty store", "beside another"):
             for method, ask in _asks(store, _NOWHERE, "t").items():
-                text = await refused(ask(), UnknownConversationError, f"{method} {state}")
+                text = str(await refused(ask(), UnknownConversationError, f"{method} {state}"))
                 require(_NOWHERE in text, f"{method}: the error names the conversation: {show(text)}")
                 require(_NOWHERE not in await _ids(store), f"{method} of an unknown conversation makes one")
             await store.append("c", turn("1"), tenant="t")
@@ -336,21 +334,20 @@ class ConversationStoreConformance(PluginConformance):
 
     async def _takes(self, store: ConversationStore, name: str, *, must: bool) -> bool:
         """Use a name for a tenant, a conversation and a turn; return whether the store accepts it."""
-        durations = []
+        accepted = []
         for id, tenant in ((name, name), (name, "c")):
             for method, ask in _asks(store, id, tenant).items():
                 what = f"{method}, for the id {show(id, 40)} of tenant {show(tenant, 40)}, which nobody has used,"
                 await refused(ask(), (UnknownConversationError, StorageError), what)
             try:
-                await store.append(id, turn(id, id), tenant=tenant)
-                durations.append(True)
+                with raising_only(StorageError, what=f"the name {show(name, 40)}"):
+                    await store.append(id, turn(id, id), tenant=tenant)
+                accepted.append(True)
             except StorageError:
-                durations.append(False)
-            except Exception as error:
-                raise AssertionError(f"the name {show(name, 40)} raised {type(error).__name__}: {error}") from error
-        require(durations[0] == durations[1], f"{show(name, 40)} must name a tenant and a conversation, or neither")
-        require(durations[0] or not must, f"{show(name, 40)} is a name like another, and must be taken")
-        return durations[0]
+                accepted.append(False)
+        require(accepted[0] == accepted[1], f"{show(name, 40)} must name a tenant and a conversation, or neither")
+        require(accepted[0] or not must, f"{show(name, 40)} is a name like another, and must be taken")
+        return accepted[0]
 
     @law()
     async def test_what_cannot_be_written_is_refused(self, store: ConversationStore) -> None:

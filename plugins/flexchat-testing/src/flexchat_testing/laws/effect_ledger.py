@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import attrs
 from flexchat.store import CannotSettleError, Claim, EffectCall, EffectLedger, UnknownEffectError
 
-from .effect_samples import DEAD, LIVES, TEXTS, effect
+from .kept_samples import DEAD, LIVES, TEXTS, effect
 from .law import Conformance, expect, law, opened_in, refused, require, show
 
 _ENDS: tuple[Any, ...] = ("done", "failed", "unknown")
@@ -215,7 +215,7 @@ class LedgerConformance(Conformance):
         for beginning in (key, key[:8], key[:2]):
             expect((await ledger.get(beginning, tenant="t")).key, key, f"get of '{beginning}'")
         for wrong in ("0", "", "ff", key + "0", "%", "_", "0A", "\0", "\ud83d", "zzz"):
-            text = await refused(ledger.get(wrong, tenant="t"), UnknownEffectError, f"get of {wrong!r}")
+            text = str(await refused(ledger.get(wrong, tenant="t"), UnknownEffectError, f"get of {wrong!r}"))
             require(wrong != "0" or key in text or "00" in text, f"several fit, and none is named: {text}")
         await refused(ledger.get(key, tenant="other"), UnknownEffectError, "get of another tenant's effect")
         what = "settle of another tenant's effect"

@@ -25,10 +25,9 @@ from flexchat_sdk import (
     TextPart,
 )
 
-from .law import law, require, show
+from .law import law, raising_only, refused, require, show
 from .samples import HELLO, changes, replaced
-from .service import Answer
-from .wire import ProviderKit, as_bytes
+from .wire import Answer, ProviderKit, as_bytes
 
 # Kind of refusal: its class, whether asking again may help, whether every service has it.
 REFUSALS: Mapping[str, tuple[type[ProviderError], bool, bool]] = {
@@ -144,7 +143,7 @@ class ErrorLaws(ProviderKit):
             self._check_text(error, None)
             if "models" in self.supports:
                 async with self.serving(Answer(status=status, headers=headers, pieces=(body,))) as (provider, _):
-                    await _raised(provider.list_models(), f"status {status} with {show(body, 60)}")
+                    await refused(provider.list_models(), ProviderError, f"status {status} with {show(body, 60)}")
 
     @law("http", draw=changes, examples=40)
     async def test_a_strange_answer_is_read_or_refused(self, place: float, value: Any) -> None:
@@ -160,16 +159,15 @@ class ErrorLaws(ProviderKit):
                 content = b"".join(pieces)
                 at = int(place * len(content))
                 strange = content[:at] + as_bytes(value) + content[at + 1 :]
-                await self._read_or_refused(
-                    Answer(headers={"content-type": self.stream_type}, pieces=(strange,)), stream=True
-                )
+                await self._read_or_refused(self.raw_answer([strange]), stream=True)
 
     @law("http")
     async def test_a_broken_connection_is_a_provider_error(self, stream: bool) -> None:
         """Every error of the transport becomes a ProviderError; the text names what to check."""
         for trouble in _BROKEN:
             async with self.serving(trouble) as (provider, _):
-                error = await _raised(self.chat(provider, stream=stream), f"a transport raises {trouble!r}")
+                chat = self.chat(provider, stream=stream)
+                error = await refused(chat, ProviderError, f"a transport that raises {trouble!r}")
             self._check_text(error, None)
 
     @law("http")
@@ -177,17 +175,14 @@ class ErrorLaws(ProviderKit):
         """options.timeout_s is what is left of the turn: after it a ProviderTimeoutError, and the response closed."""
         pieces = self.answer(self.text_reply("one two three four"), stream=stream).pieces
         for some in ((), (pieces[0][:1],)):
-            answer = Answer(
-                headers={"content-type": self.stream_type if stream else "application/json"},
-                pieces=some,
-                hangs=True,
-            )
+            answer = self.raw_answer(some, stream=stream, hangs=True)
             async with self.serving(answer) as (provider, service):
                 started = time.perf_counter()
                 options = ChatOptions(timeout_s=0.05)
                 try:
                     async with asyncio.timeout(_PATIENCE_S):
-                        error = await _raised(self.chat(provider, HELLO, options, stream=stream), "silence")
+                        chat = self.chat(provider, HELLO, options, stream=stream)
+                        error = await refused(chat, ProviderError, "silence")
                 except TimeoutError:
                     raise AssertionError(f"options.timeout_s=0.05 ended nothing in {_PATIENCE_S:g} s") from None
                 require(
@@ -200,11 +195,7 @@ class ErrorLaws(ProviderKit):
     async def test_cancelling_ends_an_exchange(self, stream: bool) -> None:
         """A turn that is cancelled cancels its exchange: CancelledError goes through, and the response is closed."""
         pieces = self.answer(self.text_reply("one two three four"), stream=stream).pieces
-        answer = Answer(
-            headers={"content-type": self.stream_type if stream else "application/json"},
-            pieces=(pieces[0][:1],),
-            hangs=True,
-        )
+        answer = self.raw_answer([pieces[0][:1]], stream=stream, hangs=True)
         async with self.serving(answer) as (provider, service):
             task = asyncio.create_task(self.chat(provider, stream=stream))
             for _ in range(20):
@@ -218,18 +209,17 @@ class ErrorLaws(ProviderKit):
     async def _refused(self, answer: Answer, stream: bool) -> ProviderError:
         async with self.serving(answer) as (provider, service):
             what = f"status {answer.status} with {show(b''.join(answer.pieces), 120)}"
-            error = await _raised(self.chat(provider, stream=stream), what)
+            error = await refused(self.chat(provider, stream=stream), ProviderError, what)
             require(service.open_answers == 0, "after the error the response is still open")
         return error
 
     async def _read_or_refused(self, answer: Answer, *, stream: bool) -> None:
         async with self.serving(answer) as (provider, _):
-            try:
-                result = await self.chat(provider, stream=stream)
-            except (ProviderError, AssertionError):
-                return
-            except Exception as error:
-                raise foreign(error, f"the answer {show(b''.join(answer.pieces), 600)}") from error
+            with raising_only(ProviderError, what=f"reading the answer {show(b''.join(answer.pieces), 600)}"):
+                try:
+                    result = await self.chat(provider, stream=stream)
+                except (ProviderError, AssertionError):
+                    return
         _check_result(result)
 
     def _check_text(self, error: ProviderError, status: int | None) -> None:
@@ -238,23 +228,6 @@ class ErrorLaws(ProviderKit):
         require("<html" not in text, f"an error's text must not be a web page: {show(text)}")
         require(bool(error.provider), f"an error names its provider: {show(text)}")
         require(status is None or error.status == status, f"the status was {status}, the error has {error.status!r}")
-
-
-async def _raised(call: Any, what: str) -> ProviderError:
-    try:
-        result = await call
-    except ProviderError as error:
-        return error
-    except AssertionError:
-        raise
-    except Exception as error:
-        raise foreign(error, what) from error
-    raise AssertionError(f"{what} must be a ProviderError, and became {show(result)}")
-
-
-def foreign(error: Exception, what: str) -> AssertionError:
-    """Return the failure of a law for an error that is no ProviderError."""
-    return AssertionError(f"{what} must be a ProviderError, and became {type(error).__name__}: {show(str(error))}")
 
 
 def _check_result(result: ChatResult) -> None:

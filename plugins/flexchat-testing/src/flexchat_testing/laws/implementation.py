@@ -12,7 +12,7 @@ from flexchat.host import structure_mapping
 from flexchat.plugin import Implementation, ImplementationType, ToolContext, ToolDefinition, ToolHandler
 from flexchat.store import Retriever
 
-from .law import expect, law, require, show
+from .law import expect, law, raising_only, require, show
 from .running import ACall, CallConformance
 from .samples import FIRST
 
@@ -124,11 +124,8 @@ class ImplementationConformance(CallConformance):
             for name in fields:
                 for value in STRANGE_VALUES:
                     strange = {**table, name: value}
-                    try:
+                    with raising_only(what=f"reading the settings {show(strange)}"):
                         text = self.refusal(strange)
-                    except Exception as error:
-                        what = f"the settings {show(strange)} raise {type(error).__name__}: {error}"
-                        raise AssertionError(what) from error
                     require(text is None or text.strip(), f"the settings {show(strange)} are refused without a word")
 
     @law()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import inspect
 import json
 import tempfile
@@ -25,8 +26,9 @@ class _Closable(Protocol):
 
 
 T = TypeVar("T", bound=_Closable)
+E = TypeVar("E", bound=Exception)
 
-_OPENED = ("store", "ledger", "source")
+_OPENED = ("store", "ledger", "source", "provider")
 LAW = "the law: "
 """Start of a note that states the law; others' notes are not ours to show."""
 DISAGREE = "that was an answer it must read: what conformance.py writes and what the provider reads are not one format"
@@ -40,7 +42,7 @@ def law(
 
     The method may be a coroutine function; it runs on its own event loop, and reaches only this machine. So a law needs
     no pytest plugin, and runs even without pytest. Its parameters: ``stream`` is each of ``ways`` in turn, ``folder`` a
-    new directory, ``store``, ``ledger`` or ``source`` what ``opened`` yields, and any other is drawn.
+    new directory, ``store``, ``ledger``, ``source`` or ``provider`` what ``opened`` yields, and any other is drawn.
 
     Args:
         needs: Words of the class's ``capabilities``.
@@ -96,12 +98,8 @@ def law(
                 error.add_note(statement)
                 raise
 
-        check_law.__name__, check_law.__qualname__, check_law.__doc__ = (
-            check.__name__,
-            check.__qualname__,
-            check.__doc__,
-        )
-        check_law.__module__ = check.__module__
+        functools.update_wrapper(check_law, check, updated=())
+        del check_law.__wrapped__  # type: ignore[attr-defined]  # or pytest takes the parameters for fixtures
         check_law.is_law = True  # type: ignore[attr-defined]
         return check_law
 
@@ -135,8 +133,21 @@ def expect(actual: object, expected: object, what: str) -> None:
     require(actual == expected, f"{what}: expected {show(expected)}, got {show(actual)}")
 
 
-async def refused(call: Awaitable[Any], errors: type[Exception] | tuple[type[Exception], ...], what: str) -> str:
-    """Check that awaiting *call* raises one of *errors* with a text, and return that text.
+@contextlib.contextmanager
+def raising_only(*errors: type[Exception], what: str) -> Iterator[None]:
+    """Make any other exception than these the failure of a law; *what* names what raised it."""
+    try:
+        yield
+    except (AssertionError, *errors):
+        raise
+    except Exception as error:
+        allowed = " or ".join(each.__name__ for each in errors)
+        others = f", not {allowed}" if allowed else ""
+        raise AssertionError(f"{what} raised {type(error).__name__}{others}: {error}") from error
+
+
+async def refused(call: Awaitable[Any], errors: type[E] | tuple[type[E], ...], what: str) -> E:
+    """Check that awaiting *call* raises one of *errors* with a text, and return the error.
 
     Args:
         what: The request, for the author: "query of an unknown collection".
@@ -144,14 +155,14 @@ async def refused(call: Awaitable[Any], errors: type[Exception] | tuple[type[Exc
     Raises:
         AssertionError: Nothing was raised, or another error.
     """
-    names = " or ".join(error.__name__ for error in (errors if isinstance(errors, tuple) else (errors,)))
+    kinds: tuple[type[E], ...] = errors if isinstance(errors, tuple) else (errors,)
     try:
-        value = await call
-    except errors as error:
+        with raising_only(*kinds, what=what):
+            value = await call
+    except kinds as error:
         require(str(error).strip(), f"{what}: {type(error).__name__} without a text")
-        return str(error)
-    except Exception as error:
-        raise AssertionError(f"{what} raised {type(error).__name__}, not {names}: {error}") from error
+        return error
+    names = " or ".join(each.__name__ for each in kinds)
     raise AssertionError(f"{what} must raise {names}, and returned {show(value)}")
 
 

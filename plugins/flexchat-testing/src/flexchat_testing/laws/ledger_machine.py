@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from .effect_samples import LIVES, effect
+from .kept_samples import LIVES, effect
 from .law import require
 
 KEYS = st.sampled_from(["a", "b"])

@@ -56,6 +56,10 @@ class LocalEmbeddingsConformance(Conformance):
         """Return the provider."""
         raise NotImplementedError(f"{type(self).__name__} must write make_provider")
 
+    def opened(self) -> contextlib.aclosing[EmbeddingProvider]:
+        """Open the provider for the length of a law."""
+        return contextlib.aclosing(self.make_provider())
+
     @law()
     async def test_vectors_keep_order_and_count(self) -> None:
         """One vector for each text, in their order, all of one length; nothing asked gives nothing back."""
@@ -99,50 +103,43 @@ class LocalEmbeddingsConformance(Conformance):
         require(not (await self._embed(_TEXTS[:1])).warnings, "a short sentence gave a warning")
 
     @law()
-    async def test_the_event_loop_stays_free(self) -> None:
+    async def test_the_event_loop_stays_free(self, provider: EmbeddingProvider) -> None:
         """While the model computes, other tasks run; and a task that is cancelled ends."""
-        async with contextlib.aclosing(self.make_provider()) as provider:
-            await provider.embed(_TEXTS[:1], self.model)  # loads
-            task = asyncio.create_task(provider.embed(["word " * 200] * 200, self.model))
-            clock = asyncio.get_running_loop()
-            started = clock.time()
-            for _ in range(20):
-                await asyncio.sleep(0)
-            require(clock.time() - started < _PATIENCE_S, "embed holds the event loop while it computes")
-            task.cancel()
-            done, _ = await asyncio.wait([task], timeout=_PATIENCE_S)
-            require(done and task.cancelled(), "a cancelled embed does not end")
-            again = await asyncio.gather(*(provider.embed((text,), self.model) for text in _TEXTS))
+        await provider.embed(_TEXTS[:1], self.model)  # loads
+        task = asyncio.create_task(provider.embed(["word " * 200] * 200, self.model))
+        clock = asyncio.get_running_loop()
+        started = clock.time()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        require(clock.time() - started < _PATIENCE_S, "embed holds the event loop while it computes")
+        task.cancel()
+        done, _ = await asyncio.wait([task], timeout=_PATIENCE_S)
+        require(done and task.cancelled(), "a cancelled embed does not end")
+        again = await asyncio.gather(*(provider.embed((text,), self.model) for text in _TEXTS))
         alone = (await self._embed(_TEXTS)).vectors
         mixed = [i for i, one in enumerate(again) if not _same(one.vectors[0], alone[i])]
         require(not mixed, f"side by side, these texts got another's vector: {mixed}")
 
     @law()
-    async def test_what_it_cannot_do_is_a_provider_error(self) -> None:
+    async def test_what_it_cannot_do_is_a_provider_error(self, provider: EmbeddingProvider) -> None:
         """Chat is an unsupported feature, another model is not found, and other dimensions are refused or kept."""
-        async with contextlib.aclosing(self.make_provider()) as provider:
-            try:
-                await provider.generate_chat((UserMessage(content="Hello"),), self.model, ChatOptions())
-                raise AssertionError("a model for embeddings has answered a chat")
-            except ProviderRequestError as error:
-                require(error.kind == "unsupported_feature", f'kind is "unsupported_feature", got {error.kind!r}')
-            await refused(provider.embed(_TEXTS[:1], "kit-model"), ModelNotFoundError, "an unknown model")
-            try:
-                vectors = await provider.embed(_TEXTS[:1], self.model, dimensions=7)
-                require(len(vectors.vectors[0]) == 7, "dimensions=7 was neither kept nor refused")
-            except ProviderError:
-                pass
+        chat = provider.generate_chat((UserMessage(content="Hello"),), self.model, ChatOptions())
+        error = await refused(chat, ProviderRequestError, "a chat with a model for embeddings")
+        require(error.kind == "unsupported_feature", f'kind is "unsupported_feature", got {error.kind!r}')
+        await refused(provider.embed(_TEXTS[:1], "kit-model"), ModelNotFoundError, "an unknown model")
+        with contextlib.suppress(ProviderError):
+            vectors = await provider.embed(_TEXTS[:1], self.model, dimensions=7)
+            require(len(vectors.vectors[0]) == 7, "dimensions=7 was neither kept nor refused")
 
     @law()
-    async def test_the_model_is_listed(self) -> None:
+    async def test_the_model_is_listed(self, provider: EmbeddingProvider) -> None:
         """list_models has the model, as one for embeddings."""
-        async with contextlib.aclosing(self.make_provider()) as provider:
-            models: Sequence[ModelInfo] = await provider.list_models()
+        models: Sequence[ModelInfo] = await provider.list_models()
         matching = [model for model in models if model.id == self.model]
         require(matching and "embedding" in matching[0].capabilities, f"{self.model} is not listed: {show(models)}")
 
     async def _embed(self, texts: Sequence[str]) -> Embeddings:
-        async with contextlib.aclosing(self.make_provider()) as provider:
+        async with self.opened() as provider:
             return await provider.embed(texts, self.model)
 
 

@@ -28,9 +28,8 @@ from flexchat_sdk import (
 
 from .law import Conformance, law, require, show
 from .samples import HELLO
-from .service import Answer, Asked, Service
 from .stream_laws import check_order
-from .wire import as_bytes
+from .wire import Answer, Asked, Service, as_bytes
 
 _OUR_ID = re.compile(r"id='call_[\w-]{22}'")
 _MAX_BYTEWISE = 5_000

@@ -9,7 +9,7 @@ import inspect
 import types
 import typing
 import unittest
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin
 
 import attrs
@@ -17,10 +17,9 @@ from flexchat.host import ArgumentChecker, PluginHost, is_secret_name, structure
 from flexchat.store import DocumentStoreContext
 from flexchat_sdk import ChatOptions, ProviderError, SchemaDialect, UserMessage
 
-from .encoding import check_encoder
 from .implementation import STRANGE_VALUES
-from .law import Conformance, law, require, show
-from .running import check_light
+from .law import Conformance, law, raising_only, refused, require, show
+from .running import check_encoder, check_light
 from .samples import FIRST
 
 _Check = Callable[[Any, Any, Mapping[Any, Any]], str | None]
@@ -63,7 +62,9 @@ class RegisteredConformance(Conformance):
     @law()
     def test_its_names_are_its_own(self) -> None:
         """No other installed plugin offers one of its names, for then neither may have it."""
-        for records in _all_records(self.plugin.all):
+        host = self.plugin.all
+        kinds = (host.providers, host.implementation_types, host.handlers, host.tools)
+        for records in (*kinds, host.tool_sources, host.document_stores):
             for key, rivals in records.conflicts.items():
                 if self.plugin.name in rivals:
                     name = key if isinstance(key, str) else " ".join(key)
@@ -129,15 +130,16 @@ class RegisteredConformance(Conformance):
     @law()
     async def test_a_service_that_is_away_is_a_provider_error(self) -> None:
         """Where nothing listens, an exchange and the list of models raise ProviderErrors, without the key in them."""
-        reachable = [t for t in self._records("providers") if _field(t.config_class, "base_url") is not None]
+        reachable = [t for t in self._records("providers") if "base_url" in attrs.fields_dict(t.config_class)]
         if not reachable:
             raise unittest.SkipTest("does not apply: it registers no provider with a base_url")
         for type_ in reachable:
             async with contextlib.aclosing(type_.create(_some_settings(type_.config_class))) as provider:
                 messages = (UserMessage(content="Hello"),)
                 exchange = functools.partial(provider.generate_chat, messages, "some-model", ChatOptions(timeout_s=5.0))
-                await _expect_trouble("generate_chat", exchange)
-                await _expect_trouble("list_models", provider.list_models)
+                for what, ask in (("generate_chat", exchange), ("list_models", provider.list_models)):
+                    error = await refused(ask(), ProviderError, f"{what} at {_NOWHERE}, where nothing listens,")
+                    require(_SECRET not in f"{error}{error!r}", f"{what}: the error holds the key")
 
     @law()
     def test_tool_formats_are_pure(self) -> None:
@@ -198,14 +200,8 @@ class RegisteredConformance(Conformance):
 
     def _kinds(self) -> Iterator[tuple[str, Any]]:
         host = self.plugin.alone
-        for records in (
-            host.providers,
-            host.implementation_types,
-            host.tool_sources,
-            host.document_stores,
-            host.rerankers,
-            host.conversation_stores,
-        ):
+        kinds = (host.providers, host.implementation_types, host.tool_sources)
+        for records in (*kinds, host.document_stores, host.rerankers, host.conversation_stores):
             yield from ((records.kind, record) for record in records.by_name.values())
 
     def _settings_classes(self) -> list[tuple[str, type, _Check | None]]:
@@ -227,44 +223,24 @@ class RegisteredConformance(Conformance):
         return classes
 
 
-async def _expect_trouble(what: str, ask: Callable[[], Awaitable[Any]]) -> None:
-    try:
-        answer = await ask()
-    except ProviderError as error:
-        require(_SECRET not in f"{error}{error!r}", f"{what}: the error holds the key")
-    except Exception as error:
-        raise AssertionError(f"{what} raised {type(error).__name__}: {error}") from error
-    else:
-        raise AssertionError(f"{what} at {_NOWHERE}, where nothing listens, returned {show(answer)}")
-
-
-def _all_records(host: PluginHost) -> tuple[Any, ...]:
-    return (
-        host.providers,
-        host.implementation_types,
-        host.handlers,
-        host.tools,
-        host.tool_sources,
-        host.document_stores,
-    )
-
-
 def _try(what: str, cls: type, table: Mapping[str, Any], check: _Check | None) -> None:
     """Read a table as a config's, and let the plugin look at it; it may refuse, with a sentence."""
-    try:
+    with raising_only(what=f"{what}: reading the settings {show(table)}"):
         settings, problems = structure_mapping(table, cls)
         if not problems and check is not None:
             text = check(settings, FIRST, {})
             problems = [] if text is None else [text]
-    except Exception as error:
-        raise AssertionError(f"{what}: the settings {show(table)} raise {type(error).__name__}: {error}") from error
     silent = [problem for problem in problems if not (isinstance(problem, str) and problem.strip())]
     require(not silent, f"{what}: the settings {show(table)} are refused without a sentence: {show(silent)}")
 
 
 def _some_settings(cls: type) -> Any:
     """Return settings with which a provider or a store may be made: the defaults, and guesses for what has none."""
-    table = {field.name: _guess(field, kind) for field, kind in _typed_fields(cls) if _is_needed(field, kind)}
+    table = {
+        field.name: _guess(field, kind)
+        for field, kind in _typed_fields(cls)
+        if field.default is attrs.NOTHING or field.name == "base_url" or _is_key(field, kind)
+    }
     settings, problems = structure_mapping(table, cls)
     if problems:
         raise unittest.SkipTest(f"the kit cannot guess its settings: {'; '.join(problems)}")
@@ -275,10 +251,6 @@ def _typed_fields(cls: type) -> list[tuple[attrs.Attribute[Any], Any]]:
     """Return the fields that a config may set, each with its type; annotations may be strings (PEP 563)."""
     hints = typing.get_type_hints(cls)
     return [(field, hints.get(field.name)) for field in attrs.fields(cls) if field.init]
-
-
-def _is_needed(field: attrs.Attribute[Any], kind: Any) -> bool:
-    return field.default is attrs.NOTHING or field.name == "base_url" or _is_key(field, kind)
 
 
 def _is_key(field: attrs.Attribute[Any], kind: Any) -> bool:
@@ -300,7 +272,3 @@ def _guess(field: attrs.Attribute[Any], kind: Any) -> Any:
 
 def _takes_text(kind: Any) -> bool:
     return kind is str or (get_origin(kind) in (Union, types.UnionType) and str in get_args(kind))
-
-
-def _field(cls: type, name: str) -> attrs.Attribute[Any] | None:
-    return attrs.fields_dict(cls).get(name)

@@ -20,8 +20,8 @@ from flexchat_sdk import (
     UserMessage,
 )
 
-from .encoding import check_encoder
 from .law import law, require, show
+from .running import check_encoder
 from .samples import (
     FIRST,
     FOREIGN_THOUGHT,

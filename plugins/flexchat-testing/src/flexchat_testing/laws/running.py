@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
 import os
 import re
@@ -13,8 +14,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar
 
 from flexchat.host import as_json
+from flexchat.plugin import ToolDefinition
+from flexchat_sdk import ToolEncoder
 
-from .law import Conformance, law, require, show
+from .law import Conformance, canonical, law, require, show
+from .samples import FIRST, TOOLS
 
 # Modules that take a tenth of a second or more to import; every command of every user imports every plugin.
 HEAVY = (
@@ -208,3 +212,19 @@ class CallConformance(PluginConformance):
         """An async def may not block the event loop; a plain def that context.call runs in a thread may."""
         for what, call in self._good_calls():
             await check_loop_free(call, what)
+
+
+def check_encoder(name: str, encode: ToolEncoder) -> None:
+    """Check that a tool format is pure: JSON that names every tool, the same each time, and its input left alone."""
+    samples: tuple[tuple[ToolDefinition, ...], ...] = ((), (FIRST,), TOOLS)
+    for tools in samples:
+        before = copy.deepcopy(tools)
+        encoded = encode(tools)
+        require(tools == before, f"the encoder of {name} changed the definitions it was given")
+        try:
+            text = canonical(encoded)
+        except (TypeError, ValueError) as error:
+            raise AssertionError(f"the encoder of {name} returned something that is not JSON: {error}") from None
+        require(text == canonical(encode(tools)), f"the encoder of {name} returned something else the second time")
+        missing = [tool.name for tool in tools if f'"{tool.name}"' not in text]
+        require(not missing, f"the encoder of {name} left out {', '.join(missing)}")

@@ -16,10 +16,9 @@ from flexchat_sdk import (
     ProviderTimeoutError,
 )
 
-from .error_laws import REFUSALS, foreign
-from .law import law, require, show
-from .service import Asked
-from .wire import ProviderKit, as_bytes
+from .error_laws import REFUSALS
+from .law import law, raising_only, require, show
+from .wire import Asked, ProviderKit, as_bytes
 
 _TEXT = "Hello"
 _PAGE = {"content-type": "text/html"}
@@ -67,11 +66,10 @@ class SocketLaws(ProviderKit):
                 address, timeout_s=seconds, first_byte_timeout_s=seconds, idle_timeout_s=seconds
             )
             try:
-                return (await self.chat(provider, stream=stream)).content
+                with raising_only(ProviderError, what=fault.name):
+                    return (await self.chat(provider, stream=stream)).content
             except ProviderError as error:
                 return error
-            except Exception as error:
-                raise foreign(error, fault.name) from error
             finally:
                 await provider.aclose()
 

@@ -26,9 +26,8 @@ from flexchat.store import (
     UnknownTurnError,
 )
 
-from .effect_samples import DEAD, LIVES, TEXTS
+from .kept_samples import DEAD, LIVES, TEXTS, unwritable_turn
 from .law import Conformance, expect, law, opened_in, refused, require, show
-from .turn_samples import unwritable_turn
 
 _ENDS: tuple[Any, ...] = ("done", "failed", "cancelled")
 

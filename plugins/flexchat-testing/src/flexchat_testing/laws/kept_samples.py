@@ -1,4 +1,5 @@
-"""Turns that are hard to store: everything a message may contain, in texts that storage is rarely tested with."""
+"""Turns, calls and leases that are hard to keep: everything a message may contain, in texts that storage is rarely
+tested with."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from decimal import Decimal
 import attrs
 from flexchat import Citation, Price, Round
 from flexchat.plugin import PhaseRecord, ToolCall, ToolCallRecord, ToolResult
-from flexchat.store import ConversationTurn
+from flexchat.store import ConversationTurn, EffectCall
 from flexchat_sdk import (
     AssistantMessage,
     MediaPart,
@@ -160,3 +161,22 @@ def unwritable_turn() -> ConversationTurn:
     """Return a turn that is not JSON data, which no store can keep."""
     call = ToolCall(name="look_up", arguments={"when": object()}, id="call_unwritable")
     return ConversationTurn(id="unwritable", messages=(AssistantMessage(parts=(call,)),))
+
+
+LIVES, DEAD = 600.0, 0.0
+"""Seconds of a lease that outlasts a test, and of one that has expired."""
+TEXTS = ("", 'It\'s 5 % of \\ "x"', "漢字 😀", "a\0b", "half \ud83d of a pair", "x" * 100_000)
+"""Texts that a database may reject in part."""
+
+
+def effect(name: str) -> EffectCall:
+    """Return a call with a key of its own for each name."""
+    return EffectCall(
+        key=name.encode("utf-8", "replace").hex().ljust(64, "0"),
+        tenant="t",
+        conversation="c",
+        turn="turn",
+        place="1.0",
+        tool="pay",
+        digest="d",
+    )
