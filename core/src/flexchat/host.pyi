@@ -66,6 +66,7 @@ from .errors import (
 from .events.log import EventLog as EventLog
 from .events.sink import Feed as Feed
 from .files import path_exists as path_exists, read_file as read_file, refuse_other as refuse_other
+from .lazy import attach_stub as attach_stub
 from .llms.llm import Llms as Llms
 from .plugin.call import current_info as current_info
 from .plugin.foreign import contained as contained, error_name as error_name

@@ -14,6 +14,6 @@ The scripted model and the recorder need nothing but FlexChat; everything else n
     laws/             the laws of each kind of plugin: providers, handlers, implementation types, stores
 """
 
-from flexchat.lazy import attach_stub
+from flexchat.host import attach_stub
 
 __getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

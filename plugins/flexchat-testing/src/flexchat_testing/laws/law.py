@@ -138,9 +138,9 @@ def raising_only(*errors: type[Exception], what: str) -> Iterator[None]:
     """Make any other exception than these the failure of a law; *what* names what raised it."""
     try:
         yield
-    except (AssertionError, *errors):
-        raise
     except Exception as error:
+        if isinstance(error, (AssertionError, *errors)):
+            raise
         allowed = " or ".join(each.__name__ for each in errors)
         others = f", not {allowed}" if allowed else ""
         raise AssertionError(f"{what} raised {type(error).__name__}{others}: {error}") from error
