@@ -34,8 +34,8 @@ from typing import Any
 import jsonschema
 import jsonschema_rs
 from flexchat_http.openapi.convert import VERSION, convert
-from flexchat_http.openapi.errors import DocumentError
 from flexchat_http.openapi.library import Library, open_library
+from flexchat_http.openapi.reading import DocumentError
 from flexchat_http.openapi.request import build_request
 from openapi_values import NoValueError, Values
 

@@ -7,7 +7,7 @@ from flexchat.plugin import ToolDefinition
 from flexchat_anthropic.answer import MessagesAnswer
 from flexchat_anthropic.dialects import LOOSE
 from flexchat_anthropic.tools import encode_tools
-from flexchat_sdk.dialects.argument_names import legal_name
+from flexchat_sdk.dialects.sending import legal_name
 
 HERE, NAME = "http://here", "tool_of_these_tests"
 

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 from flexchat import FlexChat
 from flexchat.plugin import ToolSourceContext, ToolSourceError
-from flexchat_http.openapi.settings import OpenApiConfig
 from flexchat_http.openapi.source import open_source
+from flexchat_http.settings import OpenApiConfig
 from flexchat_sdk.http.fetcher import GuardedFetcher
 from flexchat_sdk.http.guard import AddressRule, checked_url, domain_problem
 from forbidden_urls import REFUSED_URLS

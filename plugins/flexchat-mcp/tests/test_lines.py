@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from flexchat_mcp.lines import MAX_MESSAGES, NONSENSE_BYTES, FloodError, Lines, Oversized
+from flexchat_mcp.stdio import MAX_MESSAGES, NONSENSE_BYTES, FloodError, Lines, Oversized
 from hypothesis import given
 from hypothesis import strategies as st
 

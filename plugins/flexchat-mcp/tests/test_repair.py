@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from flexchat_mcp.repair import LISTED, repair_call, repair_list
+from flexchat_mcp.streams import LISTED, repair_call, repair_list
 from mcp_types import methods
 
 VERSIONS = ("2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28")

@@ -15,8 +15,7 @@ from flexchat.config.structure import structure_mapping
 from flexchat.plugin import ToolSourceContext
 from flexchat_mcp.errors import ServerUnusableError
 from flexchat_mcp.settings import McpConfig
-from flexchat_mcp.source import McpSource
-from flexchat_mcp.tenants import Tenants, option
+from flexchat_mcp.source import McpSource, Tenants, option
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test

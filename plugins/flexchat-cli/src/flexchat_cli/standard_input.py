@@ -181,7 +181,7 @@ async def read_fragments(names: Sequence[str], terminal: Terminal) -> list[str]:
 
 async def _fetch(url: str) -> bytes:
     from flexchat.domain.fetching import FetchRequest
-    from flexchat_sdk.http.late_fetcher import LateFetcher
+    from flexchat_sdk.plugin import LateFetcher
 
     # The address was typed by the user, so it need not be public; what it redirects to must be.
     fetcher = LateFetcher((urlsplit(url).netloc.rpartition("@")[2],), None, Mask())

@@ -14,7 +14,7 @@ from flexchat.domain.sourced import ToolChange
 from flexchat.domain.text import counted
 from flexchat.errors import ToolSourceError, did_you_mean
 from flexchat.tools.sources import SourceState
-from flexchat_sdk.sources.differences import MISSING, Difference, differences
+from flexchat_sdk.sources.lock import MISSING, Difference, differences
 
 from .context import FAILED, OK, CommandContext, UsageError
 from .explain import rule_label

@@ -18,8 +18,7 @@ from flexchat.plugin import (
     run_in_thread,
 )
 
-from .openapi.settings import OpenApiConfig, OperationSettings
-from .settings import HttpToolSettings, usual
+from .settings import HttpToolSettings, OpenApiConfig, OperationSettings, usual
 
 FLEXCHAT_API = (0, 1)
 

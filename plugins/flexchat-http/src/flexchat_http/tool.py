@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urljoin, urlsplit, urlunsplit
 
+import attrs
 from flexchat.host import SchemaEngine, UncheckedError, limited_work, schema_problems, sentence
-from flexchat.plugin import FetchError, ToolContext, ToolDefinition, ToolHandler
+from flexchat.plugin import Fetched, FetchError, FetchRequest, ToolContext, ToolDefinition, ToolError, ToolHandler
 
 from .answer import path_problem, pick, value_of
-from .auth import auth_problem
-from .headers import SECRET_HEADER, headers_problem, name_problem
-from .paging import next_page
-from .request import build_request, destination_of, place_of
-from .sending import Sending
-from .settings import PLACEHOLDER, PLACES, HttpToolSettings
+from .request import SECRET_HEADER, build_request, destination_of, headers_problem, name_problem, place_of
+from .sending import Sending, auth_problem
+from .settings import PLACEHOLDER, PLACES, HttpToolSettings, Paging
 
 
 async def run(settings: HttpToolSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
@@ -208,3 +207,50 @@ def _paging_problem(settings: HttpToolSettings) -> str | None:
         return "paging of type cursor needs cursor_path and cursor_param"
     problem = path_problem(paging.cursor_path) if paging.cursor_path else None
     return f"paging.cursor_path: {problem}" if problem else None
+
+
+_LINK = re.compile(r"<([^>]*)>((?:\s*;\s*[^\s;,=]+(?:\s*=\s*(?:\"[^\"]*\"|[^\s;,\"]*))?)*)")
+_RELATION = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]*))", re.IGNORECASE)
+
+
+def next_page(paging: Paging, request: FetchRequest, answer: Fetched, data: Any) -> FetchRequest | None:
+    """Return the request for the next page; None after the last one.
+
+    Raises:
+        ToolError: The next page is at another origin, which must not get the key.
+    """
+    if paging.type == "cursor":
+        cursor = pick(data, paging.cursor_path)
+        if cursor is None or cursor in ("", False, []) or not isinstance(cursor, (str, int)):
+            return None
+        return attrs.evolve(request, url=_with_parameter(request.url, paging.cursor_param or "cursor", str(cursor)))
+    target = _next_link(answer.headers.get("link", ""))
+    if target is None:
+        return None
+    url = urljoin(answer.url, target)
+    if _origin(url) != _origin(request.url):
+        raise ToolError(f"the next page is at another address, {_origin(url)[1] or 'nowhere'}: it is not read")
+    return attrs.evolve(request, url=url)
+
+
+def _next_link(header: str) -> str | None:
+    for match in _LINK.finditer(header):
+        relation = _RELATION.search(match[2])
+        if relation and "next" in (relation[1] or relation[2] or "").lower().split():
+            return match[1]
+    return None
+
+
+def _with_parameter(url: str, name: str, value: str) -> str:
+    parts = urlsplit(url)
+    query = [(key, text) for key, text in parse_qsl(parts.query, keep_blank_values=True) if key != name]
+    return urlunsplit(parts._replace(query=urlencode([*query, (name, value)], quote_via=quote)))
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    try:
+        parts = urlsplit(url)
+        usual = {"http": 80, "https": 443}.get(parts.scheme)
+        return parts.scheme, parts.hostname, parts.port or usual
+    except ValueError:
+        return "", None, None

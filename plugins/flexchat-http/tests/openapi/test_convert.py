@@ -5,7 +5,7 @@ import time
 import jsonschema
 import pytest
 from flexchat_http.openapi.convert import MAX_TOOLS, convert
-from flexchat_http.openapi.errors import DocumentError
+from flexchat_http.openapi.reading import DocumentError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from openapi_documents import converted, document, library, one

@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 from flexchat.plugin import FetchRequest
 from flexchat_http.openapi import convert as converting
-from flexchat_http.openapi.errors import DocumentError
+from flexchat_http.openapi.reading import DocumentError
 from flexchat_http.openapi.request import build_request
 from openapi_documents import converted, document
 

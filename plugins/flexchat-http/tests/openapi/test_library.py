@@ -6,8 +6,8 @@ import os
 
 import pytest
 from flexchat_http.openapi.convert import convert
-from flexchat_http.openapi.errors import DocumentError, Unusable
 from flexchat_http.openapi.library import Library, open_library
+from flexchat_http.openapi.reading import DocumentError, Unusable
 from openapi_documents import document, library, opened, written
 
 ROOT = "https://docs.example/api/openapi.json"

@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from flexchat_http.openapi.errors import DocumentError
 from flexchat_http.openapi.operations import check_version, fits, operations_of, select_operations
+from flexchat_http.openapi.reading import DocumentError
 from hypothesis import given
 from hypothesis import strategies as st
 from openapi_documents import document, library

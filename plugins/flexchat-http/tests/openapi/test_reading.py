@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from flexchat_http.openapi.errors import DocumentError
-from flexchat_http.openapi.reading import MAX_BYTES, MAX_DEPTH, read_document
+from flexchat_http.openapi.reading import MAX_BYTES, MAX_DEPTH, DocumentError, read_document
 
 
 def nested(depth: int) -> bytes:

@@ -7,8 +7,8 @@ import pytest
 from flexchat import FlexChat, StuckTurnError, ToolClashError
 from flexchat.plugin import ToolSourceContext, ToolSourceError
 from flexchat_cli import check_config
-from flexchat_http.openapi.settings import OpenApiConfig
 from flexchat_http.openapi.source import open_source
+from flexchat_http.settings import OpenApiConfig
 from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
 from openapi_documents import document, written

@@ -1,7 +1,7 @@
 """The table of styles of the specification, and what none of them lets through."""
 
 import pytest
-from flexchat_http.openapi.styles import as_text, encode, in_header, in_path, in_query
+from flexchat_http.openapi.request import as_text, encode, in_header, in_path, in_query
 from hypothesis import given
 from hypothesis import strategies as st
 

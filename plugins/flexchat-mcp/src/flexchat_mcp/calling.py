@@ -213,7 +213,7 @@ class _PersonBehind:
         """Return the person's answer; see questions.Answer."""
         import mcp_types as types
 
-        from .questions import schema_of
+        from .tool_call import schema_of
 
         url = question.url if isinstance(question, types.ElicitRequestURLParams) else ""
         reply = await self._context.ask(question.message, schema_of(question), url=url)

@@ -36,12 +36,12 @@ from .errors import (
     ServerUnusableError,
     SessionGoneError,
 )
-from .grant import Person
+from .oauth import Person
 from .process import IS_POSIX, ServerProcess
-from .questions import Answer
 from .settings import MODERN, TENANT_VARIABLE, McpConfig
 from .streams import repair_streams
 from .tasks import RELATED_TASK, Task, TasksExtension
+from .tool_call import Answer
 
 log = logging.getLogger(__name__)
 
@@ -285,7 +285,7 @@ class Connection:
             return http_transport(config, self._context, self._person, self._tenant, self._end)
         env, folder, name = self._variables(), self._folder(), self._context.name
         if not IS_POSIX:
-            from .windows import windows_transport
+            from .stdio import windows_transport
 
             return windows_transport(config, name=name, env=env, folder=folder, ended=self._end)
         from .stdio import stdio_transport

@@ -30,8 +30,7 @@ from .errors import (
     ServerUnusableError,
     SessionGoneError,
 )
-from .grant import Person
-from .oauth import SignIn
+from .oauth import Person, SignIn
 from .settings import McpAuth, McpConfig
 from .tokens import TokensError
 

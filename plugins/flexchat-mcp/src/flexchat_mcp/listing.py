@@ -66,7 +66,7 @@ async def list_tools(client: Client) -> Listing:
     from mcp.shared.exceptions import MCPError
     from mcp_types import METHOD_NOT_FOUND
 
-    from .repair import LISTED
+    from .streams import LISTED
 
     tools: list[Mapping[str, Any]] = []
     left_out: dict[str, str] = {}

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from mcp import Client
 
     from .connection import Connection
-    from .grant import Person
-    from .questions import Answer
+    from .oauth import Person
     from .tasks import Task
+    from .tool_call import Answer
 
 log = logging.getLogger(__name__)
 

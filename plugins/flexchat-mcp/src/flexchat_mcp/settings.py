@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import attrs
+from flexchat.host import DEFAULT_TENANT
 from flexchat.plugin import key, secret_key
 
 from .secrets_in import secrets_in
@@ -144,3 +146,10 @@ class McpToolSettings:
     title: str | None = key("Its title, for people.", default=None)
     output: Mapping[str, Any] | None = key("JSON Schema of its structured content.", default=None)
     annotations: Mapping[str, Any] | None = key("The server's hints about it.", default=None)
+
+
+def option(tenant: str) -> str:
+    """Format the option that names a tenant in a command; empty for the default one."""
+    if tenant == DEFAULT_TENANT:
+        return ""
+    return f" --tenant {shlex.quote(tenant) if tenant.isprintable() and len(tenant) <= 100 else 'NAME'}"

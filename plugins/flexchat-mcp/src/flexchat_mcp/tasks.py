@@ -22,10 +22,10 @@ from mcp.client.extension import ClaimContext, ClientExtension, NotificationBind
 from mcp.shared.exceptions import MCPError
 from pydantic import Field, TypeAdapter, ValidationError
 
-from .errors import MAX_ERRORS, AnswerLostError, ServerUnusableError, TaskGoneError
-from .questions import MAX_ROUNDS, Answer, answer_questions
-from .repair import repair_call
+from .errors import AnswerLostError, ServerUnusableError, TaskGoneError
 from .settings import MODERN
+from .streams import repair_call
+from .tool_call import MAX_ROUNDS, Answer, answer_questions
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
@@ -42,8 +42,6 @@ PATIENCE_S = 30.0
 MAX_TROUBLES = 50
 """How often asking about one task may fail."""
 _MAX_TROUBLE_S = 5.0
-_TTL_MS = 24 * 3_600_000
-"""How long a server is asked to keep a task of the older era: a turn may be resumed much later."""
 _MAX_ERROR_CHARS = 2_000
 _UNANSWERABLE = "its task asks something that cannot be answered here"
 _RAW: Any = TypeAdapter(dict[str, Any])
@@ -241,33 +239,6 @@ async def outcome(
 async def cancel(client: Client, task: Task) -> None:
     """Cancel the task at the server: its result is not needed any more."""
     await _ask(client, "tasks/cancel", task.id)
-
-
-def task_metadata(client: Client, tool: Mapping[str, Any], *, is_write: bool) -> types.TaskMetadata | None:
-    """Create the metadata that requests a task from a server of the older era; None for a call without one.
-
-    A tool that leaves the choice is called with a task if it changes something: only then an id is worth keeping.
-
-    Args:
-        tool: Its definition.
-    """
-    support = (tool.get("execution") or {}).get("taskSupport")
-    if not (support == "required" or (support == "optional" and is_write)) or client.protocol_version >= MODERN:
-        return None  # servers of the newer era decide themselves
-    tasks = client.server_capabilities.tasks
-    takes_tasks = tasks is not None and tasks.requests is not None and tasks.requests.tools is not None
-    return types.TaskMetadata(ttl=_TTL_MS) if takes_tasks else None
-
-
-def task_in_error(error: ValidationError) -> dict[str, Any] | None:
-    """Return the answer of the older era that the SDK takes for a broken result, because it is a task."""
-    if error.error_count() > MAX_ERRORS:
-        return None  # a task lacks little
-    for each in error.errors(include_url=False):
-        answer = each["input"]
-        if each["loc"] == ("content",) and isinstance(answer, dict) and "task" in answer:
-            return answer
-    return None
 
 
 class _TaskAnswer(types.Result):

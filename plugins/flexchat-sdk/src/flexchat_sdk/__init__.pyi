@@ -66,14 +66,13 @@ from flexchat.plugin.threads import run_in_thread as run_in_thread
 
 from .body import Body as Body, merged as merged
 from .building import AnswerParts as AnswerParts, usage_of as usage_of
-from .characters import CharacterJoiner as CharacterJoiner
 from .config_writing import (
     changed_config as changed_config,
     changed_yaml as changed_yaml,
     dumped_yaml as dumped_yaml,
     toml_table as toml_table,
 )
-from .dialects.argument_names import sent_arguments as sent_arguments, with_own_names as with_own_names
+from .dialects.sending import sent_arguments as sent_arguments, with_own_names as with_own_names
 from .dialects.lint import lint_tools as lint_tools
 from .dialects.rewrite import rewrite as rewrite
 from .dialects.schema_dialect import (
@@ -119,7 +118,7 @@ from .http.answer_shape import (
 from .http.client import HttpAnswer as HttpAnswer, HttpClient as HttpClient, Timeouts as Timeouts
 from .http.deadline import Deadline as Deadline, TimeLeft as TimeLeft
 from .http.ndjson import NdjsonDecoder as NdjsonDecoder
-from .http.retry_after import retry_after_s as retry_after_s, should_retry as should_retry
+from .refusals import retry_after_s as retry_after_s, should_retry as should_retry
 from .http.secrets import MAX_CODE_CHARS as MAX_CODE_CHARS, refusal_data as refusal_data, refusal_text as refusal_text
 from .http.settings import HttpSettings as HttpSettings
 from .http.sse import SseDecoder as SseDecoder
@@ -140,6 +139,7 @@ from .options import (
 )
 from .prices import PriceTable as PriceTable, package_data as package_data
 from .reading import (
+    CharacterJoiner as CharacterJoiner,
     NDJSON as NDJSON,
     SSE as SSE,
     SSE_DONE as SSE_DONE,
@@ -160,8 +160,8 @@ from .refusals import (
     word_in as word_in,
 )
 from .service import Key as Key, Refusal as Refusal, Service as Service, Write as Write
-from .sources.differences import differences as differences
-from .text_calls import TextCall as TextCall, read_text_calls as read_text_calls
+from .sources.lock import differences as differences
+from .text_reader import TextCall as TextCall, read_text_calls as read_text_calls
 from .text_reader import (
     TextPiece as TextPiece,
     TextReader as TextReader,

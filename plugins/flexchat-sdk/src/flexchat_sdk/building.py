@@ -28,7 +28,7 @@ from flexchat.domain.messages import (
 )
 from flexchat.domain.prices import Usage
 
-from .dialects.argument_names import with_own_names
+from .dialects.sending import with_own_names
 from .http.answer_shape import WireIds, known_count
 from .http.wire_json import finite, to_text
 

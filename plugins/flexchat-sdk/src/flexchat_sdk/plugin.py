@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+import contextlib
+import importlib
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from flexchat.domain.fetching import Fetched, FetchedStream, FetchRequest
+from flexchat.domain.masking import Mask
 from flexchat.plugin import ConfigCheck, FetcherType, SourceLoaderType, hookimpl
 
 if TYPE_CHECKING:
     from flexchat.assembly import Reviewed
     from flexchat.config.reading import ReadConfig
-    from flexchat.domain.masking import Mask
     from flexchat.plugin.host import PluginHost
     from flexchat.plugin.tool_sources import OpenSource
     from flexchat.tools.sources import ToolSources
 
     from .dialects.schema_dialect import SchemaDialect
-    from .http.late_fetcher import LateFetcher
+    from .http.fetcher import GuardedFetcher
 
 FLEXCHAT_API = (0, 1)
 
@@ -42,8 +46,6 @@ def flexchat_register_checks() -> Iterable[ConfigCheck]:
 
 def create_fetcher(allow: Sequence[str], domains: Sequence[str] | None, mask: Mask) -> LateFetcher:
     """Create the fetcher of one chat."""
-    from .http.late_fetcher import LateFetcher
-
     return LateFetcher(allow, domains, mask)
 
 
@@ -96,3 +98,43 @@ def note_schemas(reading: Any, parts: Reviewed) -> None:
             if finding.sentence:
                 place = ("tools", "registry", entries[finding.tool]) if finding.tool in entries else ("tools",)
                 reading.note(place, finding.sentence)
+
+
+class LateFetcher:
+    """A fetcher that creates its GuardedFetcher with the first request, because most chats never send one.
+
+    Args:
+        allow: Addresses that need not be public.
+        domains: The only hosts that may be reached; None for any.
+        mask: Removes secrets from errors and the log.
+    """
+
+    def __init__(self, allow: Iterable[str], domains: Iterable[str] | None, mask: Mask) -> None:
+        self._allow, self._mask = tuple(allow), mask
+        self._domains = None if domains is None else tuple(domains)
+        self._fetcher: GuardedFetcher | None = None
+
+    async def fetch(self, request: FetchRequest, **limits: Any) -> Fetched:
+        """Send a request; see GuardedFetcher.fetch."""
+        return await (await self._ensure_fetcher()).fetch(request, **limits)
+
+    @contextlib.asynccontextmanager
+    async def stream(self, request: FetchRequest, *, timeout_s: float = 10.0) -> AsyncGenerator[FetchedStream, None]:
+        """Send a request; see GuardedFetcher.stream."""
+        async with (await self._ensure_fetcher()).stream(request, timeout_s=timeout_s) as streamed:
+            yield streamed
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        if self._fetcher is not None:
+            await self._fetcher.aclose()
+
+    async def _ensure_fetcher(self) -> GuardedFetcher:
+        if self._fetcher is None:
+            # Imported in a thread, because importing aiohttp would block the event loop noticeably.
+            fetcher = await asyncio.to_thread(importlib.import_module, "flexchat_sdk.http.fetcher")
+            # Another request may have created it meanwhile.
+            if self._fetcher is None:
+                rule = fetcher.AddressRule(self._allow, self._domains)
+                self._fetcher = fetcher.GuardedFetcher(rule, mask=self._mask)
+        return self._fetcher

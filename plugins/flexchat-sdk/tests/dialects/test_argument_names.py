@@ -17,7 +17,6 @@ from flexchat_sdk import (
     sent_parameters,
     with_own_names,
 )
-from flexchat_sdk.dialects.argument_names import legal_name
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,14 +35,14 @@ def tool(properties, required=(), name="tool_of_these_tests", **more):
 @given(name=st.text(max_size=90))
 def test_every_name_becomes_a_legal_one(dialect, name):
     """The service's pattern decides which; a legal one stays."""
-    sent = legal_name(name, dialect.property_name)
+    sent = dialect.legal_name(name)
 
     assert re.fullmatch(dialect.property_name, sent)
     assert (sent == name) == bool(re.fullmatch(dialect.property_name, name))
 
 
 def test_different_names_stay_different():
-    assert len({legal_name(name, EVERYWHERE.property_name) for name in ("a b", "a-b", "a[b]", "a_b", "a.b")}) == 5
+    assert len({EVERYWHERE.legal_name(name) for name in ("a b", "a-b", "a[b]", "a_b", "a.b")}) == 5
 
 
 @pytest.mark.parametrize("dialect", [ROOT, EVERYWHERE], ids=lambda dialect: dialect.name)
@@ -52,7 +51,7 @@ def test_a_changed_name_comes_back(dialect, name):
     schema = sent_parameters("comes_back", {"type": "object", "properties": {name: {}, "b": {}}}, dialect)
     (sent, plain), arguments = schema["properties"], {name: 1, "b": 2}
 
-    assert (sent, plain) == (legal_name(name, dialect.property_name), "b")
+    assert (sent, plain) == (dialect.legal_name(name), "b")
     assert sent_arguments("comes_back", arguments, dialect) == {sent: 1, "b": 2}
     assert with_own_names(ToolCall.from_object("comes_back", {sent: 1, "b": 2})).arguments == arguments
 
@@ -137,7 +136,7 @@ def test_lint_reports_the_new_name():
 
     assert finding.outcome == "rewritten"
     (note,) = finding.notes
-    assert note.message == f'the name "$top" is sent as {legal_name("$top", ROOT.property_name)}'
+    assert note.message == f'the name "$top" is sent as {ROOT.legal_name("$top")}'
     assert finding.sentence is None
 
 

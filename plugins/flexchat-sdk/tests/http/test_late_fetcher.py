@@ -7,7 +7,7 @@ import pytest
 from flexchat.domain.fetching import FetchRequest
 from flexchat.domain.masking import Mask
 from flexchat.errors import AddressRefusedError
-from flexchat_sdk.http.late_fetcher import LateFetcher
+from flexchat_sdk.plugin import LateFetcher
 
 CODE = """
 import sys

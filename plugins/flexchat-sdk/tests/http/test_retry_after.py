@@ -2,7 +2,7 @@
 
 import pytest
 from flexchat.errors import MAX_RETRY_AFTER_S
-from flexchat_sdk.http.retry_after import retry_after_s, should_retry
+from flexchat_sdk.refusals import retry_after_s, should_retry
 
 NOON = 1_760_011_200.0  # Thu, 09 Oct 2025 12:00:00 GMT
 

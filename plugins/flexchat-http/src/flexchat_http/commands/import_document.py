@@ -16,8 +16,8 @@ from flexchat_cli import BYTES_PER_TOKEN, FILE_NAME, CommandContext, Terminal, U
 from flexchat_sdk import clean_text, find_hidden, remove_hidden
 
 from ..openapi.convert import Converted, OperationTool, convert
-from ..openapi.errors import DocumentError
 from ..openapi.library import open_library
+from ..openapi.reading import DocumentError
 from ..openapi.source import url_reader
 
 _MAX_ROWS = 100

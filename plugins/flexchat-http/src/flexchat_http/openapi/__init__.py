@@ -3,26 +3,22 @@
 A document's way to tools:
 
 library.py        the document and the files it refers to; follows references
-  reading.py        bytes to JSON data
+  reading.py        bytes to JSON data; errors of documents
   yaml_reading.py   YAML 1.2 to JSON data
 convert.py        the tools of a document
   operations.py     its operations, their names and their selection
   parameters.py     parameters and body as one object of arguments
-  body.py           the body: its media type and parts
   schemas.py        schemas as JSON Schema 2020-12
   fitting.py        a tool's schema, within what FlexChat accepts
-  servers.py        servers that requests are sent to
-  security.py       credentials that they need
+  security.py       the server that requests are sent to, and the credentials they need
 
 A call's way to a request:
 
 plan.py           the data a tool stores from its document: plain JSON
 request.py        a plan and arguments to a request
-  styles.py         values of parameters as text
 
 Integration with FlexChat:
 
-settings.py       the [[tools.openapi]] table
 source.py         the tool source: a document in a config
 calling.py        the implementation type: sends a call's request
 """

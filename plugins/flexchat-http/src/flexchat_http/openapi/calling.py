@@ -9,14 +9,12 @@ import attrs
 from flexchat.plugin import ToolContext, ToolError
 
 from ..answer import value_of
-from ..auth import authorize
 from ..request import merge_headers
-from ..sending import Sending
-from ..settings import TIMEOUT_MS, Auth
+from ..sending import Sending, authorize
+from ..settings import TIMEOUT_MS, Auth, OpenApiConfig, OperationSettings
 from .plan import Plan
 from .request import build_request
 from .security import Scheme
-from .settings import OpenApiConfig, OperationSettings
 
 
 async def run(settings: OperationSettings, params: Mapping[str, Any], context: ToolContext) -> Any:

@@ -9,16 +9,14 @@ from typing import Any
 
 import attrs
 
-from .body import body_of
-from .errors import DocumentError, NoServer, Unusable
 from .fitting import Fitting
 from .library import Library
 from .operations import READS, Effect, Operation, check_version, fits, operations_of, select_operations
-from .parameters import arguments_of
+from .parameters import arguments_of, body_of
 from .plan import Plan
+from .reading import DocumentError, NoServer, Unusable
 from .schemas import Schemas, shorten
-from .security import combine_demanded, schemes_of, security_of
-from .servers import check_server, server_of
+from .security import check_server, combine_demanded, schemes_of, security_of, server_of
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from .errors import Unusable
+from .reading import Unusable
 
 _PREFIX = "#/$defs/"
 _SHORT = 120

@@ -15,8 +15,7 @@ from typing import Any
 import attrs
 from flexchat.plugin import run_in_thread
 
-from .errors import DocumentError, Unusable
-from .reading import MAX_BYTES, read_document
+from .reading import MAX_BYTES, DocumentError, Unusable, read_document
 from .swagger import as_openapi, is_swagger
 
 MAX_FILES = 100

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import attrs
 
-from .errors import DocumentError, Unusable
 from .library import Library
+from .reading import DocumentError, Unusable
 
 METHODS = ("get", "head", "options", "trace", "query", "post", "put", "patch", "delete")
 READS = frozenset(("GET", "HEAD", "OPTIONS", "TRACE", "QUERY"))

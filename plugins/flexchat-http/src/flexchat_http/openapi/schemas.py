@@ -13,8 +13,8 @@ import math
 import re
 from typing import Any, TypeGuard
 
-from .errors import Unusable
 from .library import Library
+from .reading import Unusable
 
 MAX_DESCRIPTION = 500
 MAX_ENUM = 1_000

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from flexchat.host import did_you_mean
 from flexchat.plugin import FetchError, FetchRequest, SourcedTool, ToolSourceContext, ToolSourceError, run_in_thread
 
-from ..headers import headers_problem
+from ..request import headers_problem
+from ..settings import OpenApiConfig
 from .convert import VERSION, Converted, OperationTool, convert
-from .errors import DocumentError, Unusable
 from .library import Fetch, Library, open_library
-from .reading import MAX_BYTES
+from .reading import MAX_BYTES, DocumentError, Unusable
 from .security import schemes_of
-from .settings import OpenApiConfig
 
 log = logging.getLogger(__name__)
 

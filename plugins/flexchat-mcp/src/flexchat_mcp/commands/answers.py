@@ -18,9 +18,9 @@ from flexchat_cli import Questions, Terminal, UsageError, fields_of, one_line, r
 from mcp.client.auth import AuthorizationCodeResult, OAuthFlowError
 
 from ..listing import to_sourced_tool
-from ..questions import schema_of
 from ..settings import McpConfig
 from ..tokens import TokenFile
+from ..tool_call import schema_of
 
 _MAX_NOTE_CHARS = 2_000
 

@@ -8,7 +8,7 @@ import click
 from flexchat.host import read_file
 from flexchat_cli import FILE_NAME, CommandContext, UsageError, argument
 
-from .adding import add, escape
+from .add import add_entries, escape
 from .entries import EntriesError, read_entries
 
 _MAX_BYTES = 4 * 2**20
@@ -41,4 +41,4 @@ def import_(context: CommandContext, file: str, only: tuple[str, ...], yes: bool
     if unknown:
         raise UsageError(f"{file} has no server '{unknown[0]}'; it has: {', '.join(e.name for e in entries) or 'none'}")
     chosen = [entry for entry in entries if not only or entry.name in only]
-    return add(context, chosen, is_agreed=yes, starts=not later)
+    return add_entries(context, chosen, is_agreed=yes, starts=not later)

@@ -11,9 +11,8 @@ from typing import Any
 import attrs
 from flexchat.schema.wording import cut, quoted
 
-from .argument_names import legal_name
 from .merge import distinct
-from .types import ANNOTATIONS, kinds_of, listed, meant_types, one_type_each, or_null
+from .shape import ANNOTATIONS, kinds_of, listed, meant_types, one_type_each, or_null
 from .work import Draft, Severity, Work
 
 _MAX_MENTION = 300  # most characters of a value added to a description
@@ -356,12 +355,12 @@ def _name_property(work: Work, name: str, schema: Any) -> str:
     """Return the name a property is sent under."""
     if not _checks_names(work):
         return name
-    pattern = work.dialect.property_name or ""
-    sent = legal_name(name, pattern)
+    sent = work.dialect.legal_name(name)
     if sent == name:
         return name
     if not work.renames:
-        work.note("error", "properties", f"the name {cut(quoted(name))} must fit {pattern}; rename it", at=schema)
+        text = f"the name {cut(quoted(name))} must fit {work.dialect.property_name}; rename it"
+        work.note("error", "properties", text, at=schema)
         return name
     work.names[name] = sent
     work.note("info", "properties", f"the name {cut(quoted(name))} is sent as {sent}", at=schema)

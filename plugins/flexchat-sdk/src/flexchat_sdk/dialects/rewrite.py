@@ -15,8 +15,7 @@ from flexchat.schema.wording import quoted
 from .keywords import ACTIONS, FIRST, give_items, give_root_type, give_type, treat_object, with_single_type
 from .merge import beside, distinct, merged, one_enum, one_object
 from .schema_dialect import RewrittenSchema, SchemaDialect, SchemaNote
-from .shape import LISTS, SINGLE, TABLES, sound
-from .types import ANNOTATIONS, is_null, listed, or_null
+from .shape import ANNOTATIONS, LISTS, SINGLE, TABLES, is_null, listed, or_null, sound
 from .work import Draft, TooLargeError, Work
 
 MAX_DEPTH = 64

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
@@ -47,6 +49,8 @@ NOTED: Mapping[str, Action] = dict.fromkeys(
     "note",
 )  # fmt: skip
 """The start of a dialect's keywords: all that a model can be shown in the description, if a service takes no more."""
+
+_MAX_NAME_CHARS = 64
 
 
 def _known_actions(instance: object, attribute: attrs.Attribute[Any], value: Mapping[str, str]) -> None:
@@ -115,6 +119,14 @@ class SchemaDialect:
     max_text: int | None = None
     max_description: int | None = None
     max_tools: int | None = None
+
+    def legal_name(self, name: str) -> str:
+        """Return the name a property is sent under: its own if the service accepts it, else letters, digits and _."""
+        if self.property_name is None or re.fullmatch(self.property_name, name):
+            return name
+        checksum = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        base = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")[: _MAX_NAME_CHARS - 10]
+        return f"{'' if base[:1].isalpha() else '_'}{base}{'_' if base else ''}{checksum}"
 
 
 @attrs.frozen(kw_only=True)

@@ -7,13 +7,10 @@ deadline.py      connect, first byte, idle, total: one timer per request; a limi
 sse.py           bytes to server-sent events
 answer_shape.py  reads fields of an answer: an error for a wrong type, None for a missing value
 ndjson.py        bytes to lines of JSON
-retry_after.py   the headers about retrying
 secrets.py       removes keys from texts; shortens the body of a refusal
 unpacking.py     gzip and deflate, in bounded steps
 fetcher.py       GuardedFetcher: for addresses named by users, models and documents; every failure is a FetchError
 guard.py         the addresses that it may reach
-fetch_trouble.py the meaning of a broken connection there
-late_fetcher.py  a chat's fetcher, created with the first request
 
 Nothing is imported here: httpx and aiohttp load with ``flexchat_sdk.http.client``, when a provider is created.
 """

@@ -11,21 +11,21 @@ import re
 import time
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urljoin
 
 import attrs
+import httpx
 from flexchat.domain.fetching import Fetched, FetchedStream, FetchRequest
 from flexchat.domain.masking import Mask
 from flexchat.endpoints import CircuitOpen, Endpoints
 from flexchat.errors import AddressRefusedError, FetchAnswerError, FetchConnectionError, FetchError, FetchTimeoutError
 
+from .connections import AiohttpTransport, BodyStream
 from .guard import AddressRule, CheckedUrl, checked_url
 from .secrets import header_problem
+from .trouble import fetch_trouble
 from .unpacking import Unpacker, unpacker
-
-if TYPE_CHECKING:  # loaded with the first request
-    import httpx
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class GuardedFetcher:
     environment names a proxy for a URL, the proxy resolves its name; addresses in the URL itself are still checked.
     Requests to one origin share a circuit breaker and a retry budget.
 
-    Loads aiohttp with the first request. Close it after use; it can be used again.
+    Close it after use; it can be used again.
 
     Args:
         rule: Which addresses may be reached.
@@ -114,7 +114,6 @@ class GuardedFetcher:
             FetchError: No usable answer; ``may_have_arrived`` is whether the service may have acted.
         """
         url = self._check(request)
-        self._transport(keeps=request.may_repeat)  # imports the client, which must not count against the timeout
         until = time.monotonic() + timeout_s
         hops = 0
         while True:
@@ -231,8 +230,6 @@ class GuardedFetcher:
             timeout_s: The limit in seconds, as named in the error; None for no limit.
             until: The end by time.monotonic(); None for timeout_s from now.
         """
-        import httpx
-
         host = hop.url.host
         token = _hop.set(hop)
         left_s = timeout_s if until is None else max(until - time.monotonic(), 0.001)
@@ -250,8 +247,6 @@ class GuardedFetcher:
                 text = f"no connection to {host} within {round(timeout_s, 2):g} s"
             raise FetchTimeoutError(text, may_have_arrived=hop.is_connected) from None
         except httpx.TransportError as error:
-            from .fetch_trouble import fetch_trouble
-
             raise fetch_trouble(error, hop.url, self._mask, is_connected=hop.is_connected) from error
         finally:
             _hop.reset(token)
@@ -271,10 +266,6 @@ class GuardedFetcher:
                     yield plain
 
     def _as_httpx(self, request: FetchRequest, hop: _Hop) -> httpx.Request:
-        import httpx
-
-        from .connections import BodyStream
-
         sent = {"host": hop.url.origin.partition("://")[2], "accept-encoding": "identity", "user-agent": "flexchat"}
         sent |= {name.lower(): text for name, text in request.headers.items() if name.lower() not in _OURS}
         if request.body or not request.is_safe:
@@ -293,8 +284,6 @@ class GuardedFetcher:
         """
         transport = self._transports.get(keeps)
         if transport is None:
-            from .connections import AiohttpTransport
-
             transport = AiohttpTransport(permits=self._permits, keeps=keeps, resolver=self._resolver)
             self._transports[keeps] = transport
         return transport
