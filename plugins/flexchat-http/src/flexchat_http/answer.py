@@ -153,8 +153,7 @@ def _json(answer: Fetched) -> Any:
 
 
 def _text(answer: Fetched) -> str | None:
-    text = _decode(answer)
-    if text is not None:
+    if (text := _decode(answer)) is not None:
         return text
     return None if b"\x00" in answer.body[:1000] else answer.body.decode("utf-8", "replace")
 

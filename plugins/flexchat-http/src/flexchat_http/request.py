@@ -127,8 +127,7 @@ def place_of(target: str, method: str) -> tuple[str, str]:
 def destination_of(settings: HttpToolSettings, name: str) -> tuple[str, str] | None:
     """Return where an argument is sent, and under which name; None if it is not sent."""
     in_url = PLACEHOLDER.findall(settings.url)
-    target = settings.params_mapping.get(name)
-    if target is not None:
+    if (target := settings.params_mapping.get(name)) is not None:
         place, their = place_of(target, settings.method)
         return ("path" if their in in_url and ":" not in target else place), their
     if name in in_url:

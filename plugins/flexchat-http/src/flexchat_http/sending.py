@@ -22,8 +22,7 @@ from .answer import check_status
 from .request import merge_headers, name_problem, with_query
 from .settings import TIMEOUT_MS, Auth
 
-DEFAULT_LIFE_S = 300.0
-"""Lifetime of a token if the service does not state one, in seconds."""
+DEFAULT_LIFE_S = 300.0  # lifetime of a token if the service does not state one, in seconds
 _CHECK_AUTH = "the operator of this tool has to check auth"
 MAX_TOKEN_BYTES = 64 * 2**10
 _BEARER = re.compile(r"(?i)\s*bearer\b")
@@ -135,8 +134,7 @@ def _with(request: FetchRequest, name: str, value: str) -> FetchRequest:
     return attrs.evolve(request, headers=merge_headers(request.headers, {name: value}))
 
 
-_MARGIN = 0.95
-"""Of the tool's time: what its service did is known better here than to the alarm that ends the tool."""
+_MARGIN = 0.95  # of the tool's time: what its service did is known better here than to the alarm that ends the tool
 
 
 @attrs.frozen(kw_only=True)

@@ -14,8 +14,7 @@ import attrs
 from flexchat.plugin import key, secret_key
 
 TIMEOUT_MS = 10_000
-PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-"""A part of a URL that an argument fills in: {id}."""
+PLACEHOLDER = re.compile(r"\{([^{}]*)\}")  # a part of a URL that an argument fills in: {id}
 
 Place = Literal["query", "path", "header", "cookie", "body"]
 PLACES: tuple[Place, ...] = ("query", "path", "header", "cookie", "body")

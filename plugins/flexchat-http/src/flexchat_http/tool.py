@@ -51,8 +51,7 @@ async def _all_pages(settings: HttpToolSettings, request: Any, sending: Sending,
         data = value_of(answer, reading=settings.result)
         picked_items = pick(data, settings.response_path)
         items += picked_items if isinstance(picked_items, list) else [] if picked_items is None else [picked_items]
-        following = next_page(settings.paging, request, answer, data)
-        if following is None:
+        if (following := next_page(settings.paging, request, answer, data)) is None:
             return {"items": items, "has_more": False}
         if following.url in visited:
             why = "the service names a page again that has been read; whether there are more is unknown"
@@ -198,8 +197,7 @@ def _destinations(settings: HttpToolSettings, tool: ToolDefinition) -> Iterator[
 
 
 def _paging_problem(settings: HttpToolSettings) -> str | None:
-    paging = settings.paging
-    if paging is None:
+    if (paging := settings.paging) is None:
         return None
     if not settings.is_safe:
         return "paging is for tools that read: with method GET"
@@ -224,8 +222,7 @@ def next_page(paging: Paging, request: FetchRequest, answer: Fetched, data: Any)
         if cursor is None or cursor in ("", False, []) or not isinstance(cursor, (str, int)):
             return None
         return attrs.evolve(request, url=_with_parameter(request.url, paging.cursor_param or "cursor", str(cursor)))
-    target = _next_link(answer.headers.get("link", ""))
-    if target is None:
+    if (target := _next_link(answer.headers.get("link", ""))) is None:
         return None
     url = urljoin(answer.url, target)
     if _origin(url) != _origin(request.url):

@@ -17,8 +17,7 @@ from pydantic import ValidationError
 
 Send = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
 
-ANSWER_S = 20.0
-"""How long it may take to answer."""
+ANSWER_S = 20.0  # how long it may take to answer
 _MAX_BYTES = 128 * 1024
 _MAX_TOKEN_CHARS = 16 * 1024
 _MAX_LIFE_S = 10 * 365 * 86_400

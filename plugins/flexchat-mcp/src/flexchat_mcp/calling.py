@@ -112,14 +112,12 @@ class _Call:
             TaskGoneError: Its task has none.
             EffectUnknownError: The id of its task cannot be kept.
         """
-        handle = self._context.handle
-        if handle is None:
+        if (handle := self._context.handle) is None:
             return await self._call_anew(source)
         await run_in_thread(importlib.import_module, "flexchat_mcp.tasks")  # the SDK takes 0.7 s to load
         from .tasks import Task
 
-        task = Task.of_handle(handle)
-        if task is None:
+        if (task := Task.of_handle(handle)) is None:
             raise TaskGoneError("what an earlier call remembered is not a server's task")
         return await self._poll(source, task)
 
@@ -132,8 +130,7 @@ class _Call:
         answer = await self._call(source)
         from .tasks import task_of
 
-        task = task_of(answer)
-        if task is None:
+        if (task := task_of(answer)) is None:
             return answer
         self._is_task = True
         return await self._poll(source, task, is_new=True)

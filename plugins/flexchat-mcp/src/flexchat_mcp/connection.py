@@ -46,8 +46,7 @@ from .tool_call import Answer
 log = logging.getLogger(__name__)
 
 Kind = TypeVar("Kind")
-PROBE_S = 1.0
-"""Seconds a server has to show that it is alive after a call was given up."""
+PROBE_S = 1.0  # seconds a server has to show that it is alive after a call was given up
 _CLOSING_S = 1.0
 
 
@@ -212,8 +211,7 @@ class Connection:
     async def aclose(self, why: str = "it was closed") -> None:
         """End it, with the server's process. Returns when nothing is left of it."""
         self._end(why)
-        owner = self._owner
-        if owner is not None:
+        if (owner := self._owner) is not None:
             await asyncio.wait([owner], timeout=_CLOSING_S)
             # It may be stuck in a write to a server that does not read.
             if not owner.done():

@@ -13,8 +13,7 @@ from flexchat.store import data_folder
 
 from .settings import McpConfig
 
-FOR_S = 7 * 24 * 3_600.0
-"""How long it is remembered: a server that was updated may speak both."""
+FOR_S = 7 * 24 * 3_600.0  # how long it is remembered: a server that was updated may speak both
 
 
 class OldServer:

@@ -5,25 +5,18 @@ from __future__ import annotations
 from flexchat.plugin import FlexChatError
 
 # Codes of JSON-RPC errors that our own transports answer with in a server's place; none that the protocol uses.
-NOT_SENT = 7_801
-"""The request did not reach the server."""
-LOST = 7_802
-"""The request may have reached the server, and there is no answer."""
-TOO_LARGE = 7_803
-"""The answer was longer than max_bytes, or has too many parts; the message is empty in the first case."""
-UNUSABLE = 7_804
-"""The server lets nobody in, and has not done what it was asked."""
-NO_SESSION = 7_806
-"""The server no longer knows the session, and has not done what it was asked."""
-REFUSED = 7_807
-"""The server refused with a status of HTTP and no error of the protocol; the data has the status."""
+NOT_SENT = 7_801  # the request did not reach the server
+LOST = 7_802  # the request may have reached the server, and there is no answer
+TOO_LARGE = 7_803  # the answer was longer than max_bytes, or has too many parts; the message is empty in the first case
+UNUSABLE = 7_804  # the server lets nobody in, and has not done what it was asked
+NO_SESSION = 7_806  # the server no longer knows the session, and has not done what it was asked
+REFUSED = 7_807  # the server refused with a status of HTTP and no error of the protocol; the data has the status
 UNCLEAR = 7_805
 """A call was answered with something that is no answer of MCP: the server may have done what it was asked."""
 
 OWN_CODES = (NOT_SENT, LOST, TOO_LARGE, UNUSABLE, UNCLEAR, NO_SESSION, REFUSED)
 
-MAX_ERRORS = 1_000
-"""Errors of pydantic in one answer: it takes seconds to tell more of them."""
+MAX_ERRORS = 1_000  # errors of pydantic in one answer: it takes seconds to list more of them
 
 
 class ServerUnusableError(FlexChatError):

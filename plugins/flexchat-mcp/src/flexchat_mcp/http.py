@@ -45,10 +45,8 @@ _REMEDIES = {
     429: "it takes no more requests at present: try again later",
 }
 _BROKEN = "the server or a proxy before it is broken or busy: try again later"
-MAX_BODY_CHARS = 200
-"""Characters of a refusal's body that are shown."""
-_MAX_WAIT_S = 24 * 3_600.0
-"""Until headers arrive, some servers work: how long a call may take is said elsewhere."""
+MAX_BODY_CHARS = 200  # characters of a refusal's body that are shown
+_MAX_WAIT_S = 24 * 3_600.0  # until headers arrive, some servers work: the limits of calls are elsewhere
 
 
 def http_transport(

@@ -139,8 +139,7 @@ def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:
 
 
 def _of_text(place: str, text: str) -> Iterator[str]:
-    unseen = find_hidden(text)
-    if unseen:
+    if unseen := find_hidden(text):
         codes = ", ".join(dict.fromkeys(f"U+{ord(char):04X}" for char in unseen[:8]))
         secret = "".join(chr(ord(char) - 0xE0000) for char in unseen if 0xE0020 <= ord(char) < 0xE007F)
         spelling = f", which spell: {_short(secret)}" if secret else ""

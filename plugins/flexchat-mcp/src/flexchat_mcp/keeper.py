@@ -16,8 +16,7 @@ import signal
 import sys
 import time
 
-TERM_S = 0.8
-"""Seconds between the polite signal and the other one."""
+TERM_S = 0.8  # seconds between the polite signal and the other one
 
 
 def main(alive: int, command: list[str]) -> int:

@@ -19,14 +19,10 @@ from .settings import McpConfig
 if TYPE_CHECKING:
     from mcp import Client
 
-MAX_PAGES, MAX_TOOLS = 200, 2_000
-"""A longer list is refused: it never ends, or no model can use it."""
-MAX_ENTRIES = 2_000
-"""Other lists are read no further."""
-DEFAULT_LIFE_S = 300.0
-"""How long a list counts as fresh if its server does not say."""
-MIN_LIFE_S = 10.0
-"""A list is asked for no more often, whatever the server says."""
+MAX_PAGES, MAX_TOOLS = 200, 2_000  # a longer list is refused: it never ends, or no model can use it
+MAX_ENTRIES = 2_000  # other lists are read no further
+DEFAULT_LIFE_S = 300.0  # how long a list counts as fresh if its server gives it no life
+MIN_LIFE_S = 10.0  # a list is asked for no more often, however short a life its server gives it
 
 _HEADERS = "its inputSchema has an x-mcp-header that the protocol does not allow"
 _DEFINES = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution")

@@ -17,18 +17,14 @@ from pathlib import Path
 
 from .errors import ServerUnusableError
 
-IS_POSIX = os.name == "posix"
-"""Whether servers are run in process groups; elsewhere ``windows.py`` runs them."""
+IS_POSIX = os.name == "posix"  # whether servers are run in process groups; elsewhere the SDK runs them: stdio.py
 
 INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
 """Variables a server gets unless its env says otherwise: none that may hold a secret."""
 
-STDIN_S = 0.6
-"""Seconds a server has to end once its stdin is closed."""
-KEEPER_S = 1.6
-"""Seconds its keeper then has to end all of it."""
-KEPT_LINES, KEPT_CHARS = 60, 400
-"""How much is kept of what it writes to stderr: lines, and characters of each."""
+STDIN_S = 0.6  # seconds a server has to end once its stdin is closed
+KEEPER_S = 1.6  # seconds its keeper then has to end all of it
+KEPT_LINES, KEPT_CHARS = 60, 400  # how much is kept of what it writes to stderr: lines, and characters of each
 STDERR_BYTES = 2**22
 """How much of it is read in a second; a server that writes more has to wait, so that it does not take our time."""
 
@@ -93,8 +89,7 @@ class ServerProcess:
     @property
     def how_it_ended(self) -> str:
         """Why it is no longer there, for people: exit code or signal, and its last words."""
-        code = self.process.returncode
-        if code is None:
+        if (code := self.process.returncode) is None:
             reason = "it closed its stdout"
         elif 0 <= code <= 128:
             reason = f"it ended with exit code {code}"
@@ -174,8 +169,7 @@ class ServerProcess:
         self._keep(rest)
 
     def _keep(self, line: bytes) -> None:
-        text = _ESCAPES.sub("", line[: 4 * KEPT_CHARS].decode("utf-8", "replace")).strip()
-        if text:
+        if text := _ESCAPES.sub("", line[: 4 * KEPT_CHARS].decode("utf-8", "replace")).strip():
             self.stderr.append(self._mask(text)[:KEPT_CHARS])
 
 
@@ -192,7 +186,6 @@ def _program(name: str, path: str | None, cwd: Path) -> str:
         if not path_of_program.is_file():
             raise ServerUnusableError(f"there is no program {path_of_program}")
         return str(path_of_program)
-    where = shutil.which(name, path=path)
-    if where is None:
+    if (where := shutil.which(name, path=path)) is None:
         raise ServerUnusableError(f"there is no program '{name}' on the PATH")
     return where

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from mcp import Client
 
 LIST, READ = "list_resources", "read_resource"
-MAX_LISTED = 50
-"""Entries in one answer of the tool."""
+MAX_LISTED = 50  # entries in one answer of the tool
 
 _MAX_ABOUT_CHARS = 200
 _METHOD_NOT_FOUND = -32601

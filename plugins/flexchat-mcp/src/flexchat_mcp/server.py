@@ -32,8 +32,7 @@ log = logging.getLogger(__name__)
 
 Kind = TypeVar("Kind")
 _BACKGROUND_S = 2.0
-WINDOW_S = 60.0
-"""How long an end of the server counts against its restarts."""
+WINDOW_S = 60.0  # how long an end of the server counts against its restarts
 _OF_OLD_SERVERS = (400, 404, 405)
 """Statuses with which servers of the older transport refuse a message. Source: MCP 2025-11-25, "Transports"."""
 RESTARTED = "it was restarted"

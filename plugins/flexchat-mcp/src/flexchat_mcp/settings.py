@@ -12,10 +12,8 @@ from flexchat.plugin import key, secret_key
 
 from .secrets_in import secrets_in
 
-MODERN = "2026-07-28"
-"""The revision of the protocol without a handshake."""
-TENANT_VARIABLE = "FLEXCHAT_TENANT"
-"""The environment variable that tells a command whose it is, with per_tenant."""
+MODERN = "2026-07-28"  # the revision of the protocol without a handshake
+TENANT_VARIABLE = "FLEXCHAT_TENANT"  # environment variable with the name of a command's tenant, with per_tenant
 
 
 @attrs.frozen(kw_only=True)

@@ -82,8 +82,7 @@ class Tenants(Generic[Source]):
         Raises:
             ServerUnusableError: There are as many as there may be, and all are in use.
         """
-        place = self._places.get(tenant)
-        if place is None:
+        if (place := self._places.get(tenant)) is None:
             # Entered before the first await: two calls of a tenant at the same time must share one server.
             place = self._places[tenant] = self._place(tenant)
         place.users += 1
@@ -126,8 +125,7 @@ class Tenants(Generic[Source]):
 
 log = logging.getLogger(__name__)
 
-MAX_CHARS = 250_000
-"""Characters of definitions that are searched for what is suspicious: about a second's work."""
+MAX_CHARS = 250_000  # characters of definitions that are searched for what is suspicious: about a second's work
 
 
 async def open_source(config: McpConfig, context: ToolSourceContext) -> McpSource:

@@ -29,8 +29,7 @@ from .errors import TOO_LARGE, ServerUnusableError
 from .process import ServerProcess
 from .settings import McpConfig
 
-NONSENSE_BYTES = 2**18
-"""How much that is no message a server may write between two messages: prints of its libraries."""
+NONSENSE_BYTES = 2**18  # how much that is no message a server may write between two messages: prints of its libraries
 WINDOW_S = 10.0
 """The length of the window in which at most _FLOOD × max_bytes (at least of 1 MiB) may arrive without an answer."""
 _FLOOD = 16
@@ -88,8 +87,7 @@ class Lines:
         *whole, rest = chunk.split(b"\n")
         for line in whole:
             self._keep(line)
-            message = self._line()
-            if message:
+            if message := self._line():
                 yield message
         self._keep(rest)
 
@@ -152,8 +150,7 @@ class Lines:
 
 log = logging.getLogger(__name__)
 
-_WAITING = 1_024
-"""Messages that may wait to be written; so nobody waits for a server that does not read."""
+_WAITING = 1_024  # messages that may wait to be written; so no call waits for a server that does not read
 _CHUNK = 2**18
 
 
@@ -180,8 +177,7 @@ async def stdio_transport(
                 while chunk := await stdout.read(_CHUNK):
                     before: bytes | Oversized = b""
                     for line in lines.feed(chunk):
-                        message = _message(line)
-                        if message is None:
+                        if (message := _message(line)) is None:
                             if isinstance(line, Oversized):
                                 raise FloodError(f"it sent a message of more than {max_bytes:,} bytes")
                             if not has_warned:

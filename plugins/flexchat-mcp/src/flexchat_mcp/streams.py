@@ -123,8 +123,7 @@ class _Write(_Wrapper):
             if len(self._waiting) > MAX_WAITING:
                 del self._waiting[next(iter(self._waiting))]
         for field in ("params", "result"):  # of requests and notifications; of answers to the server's questions
-            data = getattr(message, field, None)
-            if data is not None:
+            if (data := getattr(message, field, None)) is not None:
                 try:
                     _encode(data).encode()  # far cheaper than a walk through the data
                 except (TypeError, ValueError):
@@ -150,10 +149,8 @@ def has_too_many_parts(message: Any) -> bool:
 LISTED = "flexchat/listed"
 """Key in _meta of a repaired list: the tools as the server defines them, and the reasons for those left out."""
 
-MAX_TRIED = 1_000
-"""Parts of an answer that are tried one by one; of the rest, only texts keep their form."""
-MAX_ERRORS = 100
-"""Errors in one tool that are looked at; a tool with more keeps what it needs."""
+MAX_TRIED = 1_000  # parts of an answer that are tried one by one; of the rest, only texts keep their form
+MAX_ERRORS = 100  # errors in one tool that are looked at; a tool with more keeps what it needs
 
 _NEEDED = ("name", "inputSchema", "description")
 _MODERN_RESULT = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}

@@ -31,16 +31,12 @@ Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 RELATED_TASK = "io.modelcontextprotocol/related-task"
-MAX_ID_CHARS = 1_000
-"""A longer id is refused."""
+MAX_ID_CHARS = 1_000  # a longer id is refused
 DEFAULT_PAUSE_S, MIN_PAUSE_S, MAX_PAUSE_S = 1.0, 0.1, 30.0
 """Between two polls: if the server says nothing, and whatever it says."""
-POLL_S = 10.0
-"""How long the answer to a poll may take."""
-PATIENCE_S = 30.0
-"""How long a server that runs a task may be away."""
-MAX_TROUBLES = 50
-"""How often asking about one task may fail."""
+POLL_S = 10.0  # how long the answer to a poll may take
+PATIENCE_S = 30.0  # how long a server that runs a task may be away
+MAX_TROUBLES = 50  # how often asking about one task may fail
 _MAX_TROUBLE_S = 5.0
 _MAX_ERROR_CHARS = 2_000
 _UNANSWERABLE = "its task asks something that cannot be answered here"

@@ -17,8 +17,7 @@ from flexchat.host import DEFAULT_TENANT
 from flexchat.plugin import FlexChatError
 from flexchat.store import data_folder
 
-LOCK_S = 40.0
-"""How long one waits for whoever renews the tokens: longer than that may take."""
+LOCK_S = 40.0  # how long a program waits for another that renews the tokens: longer than that may take
 _MAX_BYTES = 2 * 2**20
 
 

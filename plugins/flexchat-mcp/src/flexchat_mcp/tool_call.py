@@ -19,8 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from .errors import MAX_ERRORS
 from .settings import MODERN
 
-MAX_ROUNDS = 10
-"""How often one call may ask."""
+MAX_ROUNDS = 10  # how often one call may ask
 
 Answer = Callable[[types.ElicitRequestParams], Awaitable[types.ElicitResult]]
 """Asks a person, who may also decline."""
@@ -61,8 +60,7 @@ async def answer_questions(
     return responses or None, result.request_state
 
 
-_TTL_MS = 24 * 3_600_000
-"""How long a server is asked to keep a task of the older era: a turn may be resumed much later."""
+_TTL_MS = 24 * 3_600_000  # how long a server is asked to keep a task of the older era: a turn may be resumed much later
 _RAW: Any = TypeAdapter(dict[str, Any])
 
 

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-MAX_CHARS = 16_384
-"""Characters of a description that a model is shown."""
+MAX_CHARS = 16_384  # characters of a description that a model is shown
 
 # Controls, zero width, bidirectional, tags; a carriage return, after which a terminal writes over the line; and
 # variation selectors in a row, which spell bytes.

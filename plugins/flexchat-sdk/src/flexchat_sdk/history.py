@@ -82,10 +82,8 @@ class Ids:
         self._scope, self._origin, self._own_id, self._renamed = scope, origin, own_id, bool(used)
         self.answered = answered
         """The service's reference to the call this ToolMessage answers: its id, or what was passed to ``note``."""
-        self.sent: dict[str, Hashable] = {}
-        """The ids of this message's calls, or what was noted for them, by our ids."""
-        self.taken = {*used}
-        """Ids that another call already has, in this message or an earlier one."""
+        self.sent: dict[str, Hashable] = {}  # the ids of this message's calls, or what was noted for them, by our ids
+        self.taken = {*used}  # ids that another call already has, in this message or an earlier one
 
     def of(self, call: ToolCall) -> str:
         """Return the id of a call: the one the service gave it, or else ours."""

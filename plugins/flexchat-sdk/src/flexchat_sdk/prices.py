@@ -49,8 +49,7 @@ class PriceTable:
         """Look up a model, or the model of which it is a dated version; None for an unlisted one."""
         name = model if model in self._by_name else _VERSION.sub("", model)
         if name not in self._read:
-            row = self._by_name.get(name)
-            if row is None:
+            if (row := self._by_name.get(name)) is None:
                 return None
             above = tuple((part["tokens"], self._price(part)) for part in row.get("above", ()))
             self._read[name] = ModelPrice(price=self._price(row), window=row.get("window"), above=above)

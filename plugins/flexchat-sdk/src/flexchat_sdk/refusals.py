@@ -43,14 +43,11 @@ def retry_after_s(headers: Mapping[str, str], now: float | None = None) -> float
         headers: Names in lower case.
         now: Seconds since 1970, for HTTP dates; None for the clock.
     """
-    milliseconds = _number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
+    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
         return bounded_wait(milliseconds / 1000)
-    text = headers.get("retry-after")
-    if text is None:
+    if (text := headers.get("retry-after")) is None:
         return None
-    seconds = _number(text)
-    if seconds is None:
+    if (seconds := _number(text)) is None:
         try:
             date = parsedate_to_datetime(text).timestamp()
         except (ValueError, TypeError, OverflowError):

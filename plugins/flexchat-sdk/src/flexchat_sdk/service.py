@@ -117,64 +117,44 @@ class Service:
         Raises:
             ProviderError: There is none.
         """
-        time_left = TimeLeft(timeout_s)
-        try:
-            self.check_key()
-            sent = await _next_body(body, None)
-            while sent is not None:
-                came = await self.http.post(path, sent.content, timeout_s=time_left())
-                reader = self._reader(answer, came, path, model)
-                if came.status >= 400:
-                    refusal = Refusal(came.status, refusal_data(came.body))
-                    if (again := await _next_body(body, refusal)) is not None:
-                        sent = again
-                        continue
-                    events = reader.refused(
-                        refusal.body, self._failed(refusal.body, refusal.status, came.headers, path, model)
-                    )
-                elif came.headers.get("content-type", "").startswith("text/event-stream"):
-                    events = iter([*reader.feed(came.body), *reader.end()])
-                else:
-                    events = reader.whole(came.body)
-                return result_of(events).warned(sent.warnings)
-        except ProviderError as error:
-            self._annotate(error, model)
-            raise
-        raise AssertionError("the first request has a body")
+        events = self._exchange(path, body, answer, model, timeout_s, whole=True)
+        return result_of([event async for event in events])
 
-    async def pieces(
+    def pieces(
         self, path: str, body: Body | Write, answer: Answer, *, model: str, timeout_s: float | None = None
     ) -> AsyncGenerator[ChatEvent, None]:
         """Send a request and yield the answer as it arrives. Otherwise the same as answer."""
+        return self._exchange(path, body, answer, model, timeout_s, whole=False)
+
+    async def _exchange(
+        self, path: str, body: Body | Write, answer: Answer, model: str, timeout_s: float | None, *, whole: bool
+    ) -> AsyncGenerator[ChatEvent, None]:
         time_left = TimeLeft(timeout_s)
         try:
             self.check_key()
             sent = await _next_body(body, None)
             while sent is not None:
-                async with self.http.stream(path, sent.content, timeout_s=time_left()) as came:
+                async with self.http.stream(path, sent.content, timeout_s=time_left(), whole=whole) as came:
                     reader = self._reader(answer, came, path, model)
                     if came.status >= 400:
                         refusal = Refusal(came.status, refusal_data(await came.read()))
                         if (again := await _next_body(body, refusal)) is not None:
                             sent = again
                             continue
-                        last = reader.refused(
-                            refusal.body, self._failed(refusal.body, refusal.status, came.headers, path, model)
-                        )
+                        error = self._failed(refusal.body, refusal.status, came.headers, path, model)
+                        last = reader.refused(refusal.body, error)
+                    elif whole and not came.headers.get("content-type", "").startswith("text/event-stream"):
+                        last = reader.whole(await came.read())
                     else:
                         async for piece in came:
                             for event in reader.feed(piece):
-                                if type(event) is AnswerEnd:
-                                    event = AnswerEnd(event.result.warned(sent.warnings))
-                                yield event
-                            if reader.is_done:
+                                yield event if type(event) is not AnswerEnd else _warned(event, sent)
+                            if reader.is_done and not whole:
                                 await came.finish()
                                 break
                         last = reader.end()
                 for event in last:
-                    if type(event) is AnswerEnd:
-                        event = AnswerEnd(event.result.warned(sent.warnings))
-                    yield event
+                    yield event if type(event) is not AnswerEnd else _warned(event, sent)
                 return
         except ProviderError as error:
             self._annotate(error, model)
@@ -279,6 +259,10 @@ class Service:
         return self._refusals.error(
             body, status=status, headers=headers, host=self.host, path=path, model=model, mask=self.mask
         )
+
+
+def _warned(end: AnswerEnd, sent: Body) -> AnswerEnd:
+    return AnswerEnd(end.result.warned(sent.warnings))
 
 
 async def _next_body(body: Body | Write, refusal: Refusal | None) -> Body | None:

@@ -15,8 +15,7 @@ from typing import Any, Literal
 import attrs
 from flexchat.domain.chat import ChatOptions
 
-MARKS = re.compile(r"[{\[<`]")
-"""What every form begins with."""
+MARKS = re.compile(r"[{\[<`]")  # what every form begins with
 
 _OPENING = re.compile(
     r"(?P<tag><tool_call>|<\|python_tag\|>)"
@@ -67,8 +66,7 @@ def read_text_calls(text: str, offered: Collection[str], start: int = 0) -> tupl
         # A model that writes about calls quotes them.
         if opening.start() < begin or opening["quoted"]:
             continue
-        unit = _unit(text, opening, frozenset(offered))
-        if unit is not None:
+        if (unit := _unit(text, opening, frozenset(offered))) is not None:
             calls += unit[0]
             rest.append(text[at : opening.start()])
             at = begin = unit[1]
@@ -278,8 +276,7 @@ class TextReader:
             if not end:
                 return pieces
             self._state, self._unopened = "after", []
-        text = text.lstrip()
-        if text:
+        if text := text.lstrip():
             self._state = "over"
             pieces.append(("text", text))
         return pieces

@@ -20,8 +20,7 @@ from .security import check_server, combine_demanded, schemes_of, security_of, s
 
 log = logging.getLogger(__name__)
 
-VERSION = 1
-"""Of what is made of a document: a change here makes every source look at its document again."""
+VERSION = 1  # of what is made of a document: a change here makes every source look at its document again
 MAX_TOOLS = 50_000
 MAX_DESCRIPTION = 1_000
 MAX_SECONDS = 300.0

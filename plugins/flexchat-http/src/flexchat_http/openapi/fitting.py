@@ -18,8 +18,7 @@ import attrs
 from .reading import Unusable
 
 _PREFIX = "#/$defs/"
-_SHORT = 120
-"""A definition of so many characters is written out wherever it is used."""
+_SHORT = 120  # a definition of so many characters is written out wherever it is used
 _HOLDERS = ("properties", "patternProperties", "dependentSchemas")
 _LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _SINGLE = ("not", "if", "then", "else", "contains", "propertyNames", "additionalProperties", "unevaluatedItems",
@@ -54,8 +53,7 @@ class Fitting:
                 raise Unusable(self._broken[name])
         problem = "they are too large"
         for form in self._forms(schema, needed):
-            problem = _problem(form)
-            if not problem:
+            if not (problem := _problem(form)):
                 return form
         raise Unusable(f"its parameters cannot be used: {problem}")
 
@@ -83,8 +81,7 @@ class Fitting:
         return needed
 
     def _part(self, name: str) -> _Part:
-        part = self._parts.get(name)
-        if part is None:
+        if (part := self._parts.get(name)) is None:
             definition = self._definitions[name]
             part = _Part(references=_references(definition), size=len(json.dumps(definition)))
             self._parts[name] = part

@@ -19,8 +19,7 @@ from .reading import MAX_BYTES, DocumentError, Unusable, read_document
 from .swagger import as_openapi, is_swagger
 
 MAX_FILES = 100
-MAX_TOTAL_BYTES = 2 * MAX_BYTES
-"""Of all files together."""
+MAX_TOTAL_BYTES = 2 * MAX_BYTES  # of all files together
 MAX_CHAIN = 30
 
 Fetch = Callable[[str], Awaitable[bytes]]

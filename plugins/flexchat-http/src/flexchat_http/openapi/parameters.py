@@ -60,8 +60,7 @@ def body_of(request_body: Any, base: str, library: Library, schemas: Schemas) ->
     if not isinstance(request_body, dict):
         return None
     required = request_body.get("required") is True
-    chosen = _choose_media(request_body.get("content"))
-    if chosen is None:
+    if (chosen := _choose_media(request_body.get("content"))) is None:
         if required:
             raise Unusable("its body has no media type")
         return None
@@ -176,8 +175,7 @@ def _is_binary(schema: dict[str, Any] | None, schemas: Schemas) -> bool:
 
 
 PLACES: tuple[Place, ...] = ("path", "query", "header", "cookie")
-MAX_ARGUMENTS = 3_000
-"""More do not fit into a tool's schema."""
+MAX_ARGUMENTS = 3_000  # more do not fit into a tool's schema
 _OURS = re.compile(
     r"accept|content-type|authorization|host|connection|content-length|transfer-encoding|te|trailer|upgrade|cookie|"
     r"expect|keep-alive|proxy-.*|x-forwarded-.*",
@@ -241,8 +239,7 @@ def arguments_of(
     by_key: dict[tuple[str, str], _Wanted] = {}
     for level in levels:
         for each in level if isinstance(level, list) else ():
-            source = _read_parameter(each, base, library, schemas)
-            if source is not None:
+            if (source := _read_parameter(each, base, library, schemas)) is not None:
                 by_key[source.place, source.name] = source
     in_path = re.findall(r"\{([^{}]*)\}", path)
     credentials = {(each["place"], each["key"]) for some in security for each in some if each.get("type") == "key"}

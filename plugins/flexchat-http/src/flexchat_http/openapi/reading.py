@@ -33,8 +33,7 @@ class NoServer(Unusable):
 
 
 MAX_BYTES = 64 * 2**20
-MAX_YAML_BYTES = 16 * 2**20
-"""YAML takes some thirty times as long to read as JSON: 16 MiB are about ten seconds."""
+MAX_YAML_BYTES = 16 * 2**20  # YAML takes some thirty times as long to read as JSON: 16 MiB are about ten seconds
 MAX_DEPTH = 200
 
 

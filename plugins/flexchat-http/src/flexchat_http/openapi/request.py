@@ -162,8 +162,7 @@ def _path_value(parameter: Parameter, value: Any) -> str:
     if "content" in parameter:
         return encode(_as_content(value, parameter["content"]))
     style, explode = _style(parameter)
-    text = in_path(parameter["name"], value, style, explode)
-    if not text:
+    if not (text := in_path(parameter["name"], value, style, explode)):
         raise ToolError(f"'{parameter['argument']}' is empty, and it is a part of the path")
     return text
 

@@ -101,8 +101,7 @@ class Schemas:
 
     def _reference(self, schema: dict[str, Any], base: str) -> dict[str, Any]:
         target, where, address = self._library.follow(schema, base)
-        name = self._names.get(address)
-        if name is None:
+        if (name := self._names.get(address)) is None:
             name = self._names[address] = self._free_name(address)
             self.definitions[name] = {}
             self._waiting.append((name, target, where))
@@ -143,8 +142,7 @@ class Schemas:
     def _own_keywords(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Return the keywords that hold no schemas."""
         result: dict[str, Any] = {}
-        types = self._types(schema)
-        if types:
+        if types := self._types(schema):
             result["type"] = types[0] if len(types) == 1 else types
         description = schema.get("description") or schema.get("title")
         if isinstance(description, str) and description.strip():

@@ -42,8 +42,7 @@ async def open_source(config: OpenApiConfig, context: ToolSourceContext) -> Open
 
 def url_reader(context: ToolSourceContext) -> Fetch | None:
     """Build a URL reader over the guarded client; None if the context has none."""
-    fetcher = context.fetcher
-    if fetcher is None:
+    if (fetcher := context.fetcher) is None:
         return None
 
     async def fetch(url: str) -> bytes:

@@ -17,8 +17,7 @@ import yaml
 MAX_ALIASED = 100_000
 """How many values all aliases together may stand for: "billion laughs" would be 10^9 from 300 bytes."""
 
-MAX_DEPTH = 250
-"""Levels of nesting; libyaml takes time in the square of it."""
+MAX_DEPTH = 250  # levels of nesting; libyaml takes time in the square of it
 
 _INT = re.compile(r"[-+]?[0-9]{1,4000}|0o[0-7]{1,4000}|0x[0-9a-fA-F]{1,4000}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")

@@ -57,8 +57,7 @@ class Answers:
         """Return the answer to a question; one that does not fit it cancels it."""
         message = one_line(question.message, _MAX_NOTE_CHARS)
         if isinstance(question, types.ElicitRequestURLParams):
-            reply = await self._person(Question(message=question.message, url=question.url))
-            if reply is None:
+            if (reply := await self._person(Question(message=question.message, url=question.url))) is None:
                 self._terminal.say(f"the tool asks: {message} (declined)\n  {one_line(question.url, _MAX_NOTE_CHARS)}")
             return types.ElicitResult(action="decline" if reply is None else reply.action)
         schema = schema_of(question) or {}
@@ -75,8 +74,7 @@ class Answers:
         return types.ElicitResult(action="accept", content=values)
 
     async def _from_person(self, message: str, schema: Mapping[str, Any]) -> types.ElicitResult:
-        reply = await self._person(Question(message=message, schema=schema))
-        if reply is None:
+        if (reply := await self._person(Question(message=message, schema=schema))) is None:
             fields = f"; asked for: {', '.join(fields_of(schema))}" if fields_of(schema) else ""
             why = f"declined: --answer KEY=VALUE answers it{fields}"
             self._terminal.say(f"the tool asks: {message} ({one_line(why, _MAX_NOTE_CHARS)})", "dim")
@@ -95,8 +93,7 @@ class Answers:
         return read_arguments(mine, to_sourced_tool(tool, self._config).definition("any"))
 
 
-WAIT_S = 600.0
-"""How long a person may take to sign in."""
+WAIT_S = 600.0  # how long a person may take to sign in
 _MAX_BYTES = 16_384
 _READ_S = 10.0
 

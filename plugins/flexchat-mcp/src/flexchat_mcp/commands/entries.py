@@ -55,8 +55,7 @@ def read_entries(text: str) -> tuple[list[Entry], list[str]]:
         data = json.loads(_without_comments(text))
     except (ValueError, RecursionError) as error:
         raise EntriesError(f"it is not JSON: {error}") from None
-    servers = _servers(data)
-    if servers is None:
+    if (servers := _servers(data)) is None:
         raise EntriesError("it has no table mcpServers or servers")
     entries, left_out = [], []
     for name, value in servers.items():

@@ -41,8 +41,7 @@ def choose_servers(chat: FlexChat, name: str | None, tenant: str | None = None) 
     Raises:
         UsageError: There is none, or none of that name.
     """
-    names = servers(chat)
-    if not names:
+    if not (names := servers(chat)):
         raise UsageError(NOT_CONFIGURED)
     own = names if tenant is None else [each for each in names if chat.tools.sources.by_name[each].settings.per_tenant]
     if name is None and own:

@@ -155,8 +155,7 @@ def keep_plain_pattern(work: Work, draft: Draft, keyword: str, mentions: list[st
 
 def open_object(work: Work, draft: Draft, keyword: str, mentions: list[str]) -> None:
     """Leave out further properties, but mention their form."""
-    value = draft.pop(keyword)
-    if value is False:
+    if (value := draft.pop(keyword)) is False:
         work.note("info", keyword, f"{keyword} is left out")
         return
     words = "further properties" if keyword == "additionalProperties" else keyword
@@ -255,8 +254,7 @@ def with_single_type(work: Work, draft: Draft) -> Draft:
 
 def give_type(work: Work, draft: Draft) -> None:
     """Add the implied type if a dialect requires one."""
-    kinds = meant_types(draft)
-    if kinds:
+    if kinds := meant_types(draft):
         draft["type"] = kinds[0] if len(kinds) == 1 else kinds
         work.note("info", "type", f"type {quoted(draft['type'])} is added")
     elif work.dialect.untyped == "string":
@@ -284,8 +282,7 @@ def treat_object(work: Work, draft: Draft, visit: Callable[[Any], Any], *, at_ro
     dialect = work.dialect
     if dialect.keywords.get("additionalProperties") == "close":
         _close(work, draft, at_root=at_root)
-    originals = draft.get("properties")
-    if originals is None:
+    if (originals := draft.get("properties")) is None:
         if not (at_root and dialect.empty_properties == "add"):
             return
         originals = {}

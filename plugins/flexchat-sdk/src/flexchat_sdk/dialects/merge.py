@@ -32,8 +32,7 @@ def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[dict[str, 
         ours = both[keyword]
         if keyword != "enum" and ours == theirs and type(ours) is type(theirs):
             continue
-        together = _both(keyword, ours, theirs)
-        if together is None:
+        if (together := _both(keyword, ours, theirs)) is None:
             lost.append(keyword)
         both[keyword] = theirs if together is None else together
     return both, lost

@@ -19,8 +19,7 @@ from .shape import ANNOTATIONS, LISTS, SINGLE, TABLES, is_null, listed, or_null,
 from .work import Draft, TooLargeError, Work
 
 MAX_DEPTH = 64
-MAX_REFERENCES = 32
-"""Schemas that lead to one another, by $ref or allOf, without a property between them."""
+MAX_REFERENCES = 32  # schemas that lead to one another, by $ref or allOf, without a property between them
 
 # A placeholder where an error is already noted; causes no further notes.
 _REFUSED = {"type": "boolean"}

@@ -80,8 +80,7 @@ def require_parameters(tool: ToolDefinition, dialect: SchemaDialect) -> Mapping[
         ProviderRequestError: The dialect cannot express them; kind "invalid_schema". The tool is then left out of the
             request, and the turn has a warning with the reason.
     """
-    parameters = sent_parameters(tool.name, tool.parameters, dialect)
-    if parameters is not None:
+    if (parameters := sent_parameters(tool.name, tool.parameters, dialect)) is not None:
         return parameters
     from .rewrite import rewrite
 

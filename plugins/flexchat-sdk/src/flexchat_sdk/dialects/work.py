@@ -37,8 +37,7 @@ class References:
         """Return the $ref to a target that goes to $defs, unless it is the root."""
         if target is self._root:
             return "#"
-        name = self._names.get(id(target))
-        if name is None:
+        if (name := self._names.get(id(target))) is None:
             base = name = re.sub(r"[^A-Za-z0-9_.-]", "_", reference.rpartition("/")[2]) or "_"
             number = 1
             while name in self._names.values():
@@ -87,8 +86,7 @@ def places(root: dict[str, Any]) -> dict[int, str]:
     return pointers
 
 
-MAX_NODES = 5_000
-"""Parts of a rewritten schema. Writing out $refs may multiply a small schema without limit."""
+MAX_NODES = 5_000  # parts of a rewritten schema. Writing out $refs may multiply a small schema without limit.
 
 Severity = Literal["error", "warning", "info"]
 Draft = dict[str, Any]

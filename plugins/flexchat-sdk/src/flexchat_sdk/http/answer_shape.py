@@ -121,8 +121,7 @@ class FirstAnswer:
         Raises:
             WrongShape: There are several answers, and it is unclear which one the piece belongs to.
         """
-        index = known_number(number)
-        if index is None:
+        if (index := known_number(number)) is None:
             self._is_guessing = True
         elif index:
             self._has_others = True

@@ -105,8 +105,7 @@ class HttpClient:
         if url.scheme not in ("http", "https") or not _HOST.fullmatch(url.raw_host):
             text = f"base_url {self.mask(base_url)!r} is not an http or https address"
             raise ProviderRequestError(text, provider=provider)
-        problem = header_problem(headers)
-        if problem:
+        if problem := header_problem(headers):
             raise ProviderRequestError(problem, provider=provider)
         self.host = url.netloc.decode("ascii")
         self.origin = f"{url.scheme}://{self.host}"
@@ -134,9 +133,13 @@ class HttpClient:
         async with HttpStream(self, self._request(method, path, body), timeout_s, whole=True) as answer:
             return HttpAnswer(status=answer.status, headers=answer.headers, body=await answer.read())
 
-    def stream(self, path: str, body: bytes, *, timeout_s: float | None = None) -> HttpStream:
-        """Send body; ``async with`` gives the answer as it arrives. Raises the same errors as post."""
-        return HttpStream(self, self._request("POST", path, body), timeout_s, whole=False)
+    def stream(self, path: str, body: bytes, *, timeout_s: float | None = None, whole: bool = False) -> HttpStream:
+        """Send body; ``async with`` gives the answer as it arrives. Raises the same errors as post.
+
+        Args:
+            whole: Whether it is to be read as a whole, with the limits of post.
+        """
+        return HttpStream(self, self._request("POST", path, body), timeout_s, whole=whole)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -147,8 +150,7 @@ class HttpClient:
         return ProviderProtocolError(f"{self.host} {self.mask(what)}", provider=self.provider, **rest)
 
     def _request(self, method: str, path: str, body: bytes) -> httpx.Request:
-        url = self._urls.get(path)
-        if url is None:
+        if (url := self._urls.get(path)) is None:
             # Paths may contain ids: without a bound, the cache would grow with each of them.
             if len(self._urls) >= 64:
                 self._urls.clear()

@@ -26,8 +26,7 @@ from aiohttp.http import HttpProcessingError
 from yarl import URL
 
 MAX_CONNECTIONS = 1024
-KEPT_S = 15.0
-"""Seconds that an unused connection stays open."""
+KEPT_S = 15.0  # seconds that an unused connection stays open
 # aiohttp warns of larger bodies that are not files.
 _AS_FILE_BYTES = 2**20
 _STALE = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
@@ -132,8 +131,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
                 # A parent's sockets: collecting them would remove them from the parent's selector, which a fork shares.
                 self._inherited.append((self._loop, self._sessions))
             self._process, self._loop, self.kept_until, self._sessions = os.getpid(), loop, 0.0, {}
-        cached = self._sessions.get(is_checked)
-        if cached is None:
+        if (cached := self._sessions.get(is_checked)) is None:
             cached = self._sessions[is_checked] = self._open(is_checked)
         return cached
 
@@ -162,8 +160,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         return socket.socket(family, kind, protocol)
 
     def _target(self, url: str) -> tuple[URL, dict[str, Any]]:
-        cached = self._targets.get(url)
-        if cached is None:
+        if (cached := self._targets.get(url)) is None:
             if len(self._targets) >= 64:
                 self._targets.clear()
             cached = self._targets[url] = (URL(url, encoded=True), proxy_arguments(url))

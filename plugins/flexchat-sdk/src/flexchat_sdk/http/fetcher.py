@@ -33,8 +33,7 @@ CONNECT_S = 5.0
 MAX_BYTES = 8 * 2**20
 MAX_REDIRECTS = 5
 _LOGGED_CHARS = 2_000
-_PACKING = 2**16
-"""Bytes that compression may add to an incompressible answer."""
+_PACKING = 2**16  # bytes that compression may add to an incompressible answer
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # Headers that a redirect may take to another origin: any other may hold a key.
 _SENT_ANYWHERE = frozenset({"accept", "accept-language", "user-agent"})
@@ -169,8 +168,7 @@ class GuardedFetcher:
         """
         url = checked_url(request.url)
         self._rule.check(url, request.domains)
-        problem = header_problem(request.headers)
-        if problem:
+        if problem := header_problem(request.headers):
             raise AddressRefusedError(f"the request cannot be sent: {problem}")
         return url
 
@@ -282,8 +280,7 @@ class GuardedFetcher:
         A request that must not be sent twice needs a new connection: on a reused one that the server has closed, a
         failure does not show whether the request arrived.
         """
-        transport = self._transports.get(keeps)
-        if transport is None:
+        if (transport := self._transports.get(keeps)) is None:
             transport = AiohttpTransport(permits=self._permits, keeps=keeps, resolver=self._resolver)
             self._transports[keeps] = transport
         return transport

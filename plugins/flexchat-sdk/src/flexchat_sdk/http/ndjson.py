@@ -5,8 +5,7 @@ Source: the format's own description (ndjson.org): one JSON value per line, line
 
 from __future__ import annotations
 
-MAX_LINE_BYTES = 8 * 2**20
-"""Longest line accepted. A whole answer with long arguments or reasoning may be one line."""
+MAX_LINE_BYTES = 8 * 2**20  # longest line accepted. A whole answer with long arguments or reasoning may be one line.
 
 
 class NdjsonDecoder:

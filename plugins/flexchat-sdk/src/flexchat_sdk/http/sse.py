@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-MAX_EVENT_BYTES = 8 * 2**20
-"""Longest event accepted. Inline images and long reasoning are one line of several MiB."""
+MAX_EVENT_BYTES = 8 * 2**20  # longest event accepted. Inline images and long reasoning are one line of several MiB.
 
 
 class SseEvent(NamedTuple):

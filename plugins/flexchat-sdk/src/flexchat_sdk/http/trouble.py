@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 import httpx
 from flexchat.errors import (
@@ -25,13 +25,20 @@ NO_CONNECTION = "no_connection"
 """The code of a timeout that passed before anything was sent."""
 
 
-_BROKEN: Mapping[type[Exception], str] = {
-    httpx.ProxyError: "the proxy named in the environment does not lead to {host}: {why}",
-    socket.gaierror: "the name {host} cannot be resolved: is base_url right, and is there a network?",
-    ConnectionRefusedError: "nothing listens at {host}: is the server running, and is base_url right?",
-    httpx.ConnectError: "no connection to {host}: {why}",
-}
-"""The first that is in the chain of an error counts."""
+# The first that is in the chain of an error counts: its sentence, the remedy of a provider, and whether to try again.
+_CAUSES: tuple[tuple[type[Exception], str, str, bool], ...] = (
+    (
+        ssl.SSLCertVerificationError,
+        "the certificate of {host} is not trusted: {why}",
+        "; SSL_CERT_FILE can name others",
+        False,
+    ),
+    (ssl.SSLError, "no TLS connection with {host}", ": does base_url say https where the server speaks http?", False),
+    (httpx.ProxyError, "the proxy named in the environment does not lead to {host}: {why}", "", True),
+    (socket.gaierror, "the name {host} cannot be resolved", ": is base_url right, and is there a network?", True),
+    (ConnectionRefusedError, "nothing listens at {place}", ": is the server running, and is base_url right?", True),
+    (httpx.ConnectError, "no connection to {host}: {why}", "", True),
+)
 
 
 def connection_trouble(
@@ -46,7 +53,7 @@ def connection_trouble(
         passed_on: Whether the caller has received part of it, so that a retry would repeat text; False for an answer
             read as a whole.
     """
-    why = reason_of(error)
+    why = _reason_of(error)
     match error:
         case httpx.ConnectTimeout() | httpx.PoolTimeout():
             text = f"no connection to {host} within {connect_s:g} s (connect_timeout_s)"
@@ -58,38 +65,31 @@ def connection_trouble(
             return ProviderProtocolError(text, retryable=answered and not passed_on)
         case httpx.UnsupportedProtocol():
             return ProviderConnectionError(f"{host} cannot be asked: {why}", retryable=False)
-    chain = list(causes(error))
-    if (problem := tls_problem(chain, host)) is not None:
-        is_untrusted = any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain)
-        help = (
-            "; SSL_CERT_FILE can name others"
-            if is_untrusted
-            else ": does base_url say https where the server speaks http?"
-        )
-        return ProviderConnectionError(problem + help, retryable=False)
-    for kind, sentence in _BROKEN.items():
-        if any(isinstance(cause, kind) for cause in chain):
-            return ProviderConnectionError(sentence.format(host=host, why=why), retryable=not passed_on)
+    if (cause := _describe_cause(error, host, host, why)) is not None:
+        sentence, remedy, may_pass = cause
+        return ProviderConnectionError(sentence + remedy, retryable=may_pass and not passed_on)
     when = "before its answer began" if answered else "without an answer"
     text = f"{host} closed the connection {'in the middle of its answer' if received else when}"
     return ProviderConnectionError(text, retryable=not passed_on)
 
 
-def reason_of(error: Exception) -> str:
+def _describe_cause(error: Exception, host: str, place: str, why: str) -> tuple[str, str, bool] | None:
+    chain = list(_causes(error))
+    for kind, sentence, remedy, may_pass in _CAUSES:
+        for cause in chain:
+            if isinstance(cause, kind):
+                if kind is ssl.SSLCertVerificationError:
+                    why = getattr(cause, "verify_message", "") or _reason_of(cause)
+                return sentence.format(host=host, place=place, why=why), remedy, may_pass
+    return None
+
+
+def _reason_of(error: BaseException) -> str:
     """Return the text of an error in one line of at most 200 characters."""
     return " ".join(str(error).split())[:200]
 
 
-def tls_problem(chain: Iterable[BaseException], host: str) -> str | None:
-    """Describe why there is no TLS connection; None if that is not the problem."""
-    for cause in chain:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            reason = getattr(cause, "verify_message", "") or reason_of(cause)
-            return f"the certificate of {host} is not trusted: {reason}"
-    return f"no TLS connection with {host}" if any(isinstance(cause, ssl.SSLError) for cause in chain) else None
-
-
-def causes(error: BaseException | None) -> Iterator[BaseException]:
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
     """Yield error and its causes; aiohttp keeps the system's error outside the chain."""
     while error is not None:
         yield error
@@ -110,27 +110,18 @@ def fetch_trouble(
         is_connected: Whether there was a connection, so that the service may have received the request.
     """
     # The refusal of an address first: httpx reports it as a failed connection, which would invite a retry.
-    chain = list(causes(error))
-    if any(isinstance(cause, ForbiddenAddressError) for cause in chain):
+    if any(isinstance(cause, ForbiddenAddressError) for cause in _causes(error)):
         return refused(url.host, url.port)
     if isinstance(error, httpx.TimeoutException):
         return FetchTimeoutError(f"no connection to {url.host} in time", may_have_arrived=is_connected)
     if isinstance(error, httpx.RemoteProtocolError):
         return FetchAnswerError(f"{url.host} does not answer in HTTP", may_have_arrived=is_connected)
-    why = mask(reason_of(error))
+    why = mask(_reason_of(error))
     if isinstance(error, httpx.UnsupportedProtocol):
         text = f"{url.host} cannot be asked: {why}"
         return FetchConnectionError(text, retryable=False, may_have_arrived=is_connected)
-    if (problem := tls_problem(chain, url.host)) is not None:
-        return FetchConnectionError(problem, retryable=False, may_have_arrived=is_connected)
-    if is_connected:
+    cause = _describe_cause(error, url.host, f"{url.host}:{url.port}", why)
+    text, _, may_pass = cause or (f"no connection to {url.host}: {why}", "", True)
+    if is_connected and may_pass:
         text = f"{url.host} closed the connection before its answer was complete"
-    elif isinstance(error, httpx.ProxyError):
-        text = f"the proxy named in the environment does not lead to {url.host}: {why}"
-    elif any(isinstance(cause, socket.gaierror) for cause in chain):
-        text = f"the name {url.host} cannot be resolved"
-    elif any(isinstance(cause, ConnectionRefusedError) for cause in chain):
-        text = f"nothing listens at {url.host}:{url.port}"
-    else:
-        text = f"no connection to {url.host}: {why}"
-    return FetchConnectionError(text, may_have_arrived=is_connected)
+    return FetchConnectionError(text, retryable=may_pass, may_have_arrived=is_connected)

@@ -22,14 +22,11 @@ from flexchat.plugin.tool_sources import OpenSource, SourceServer, ToolSource, T
 
 log = logging.getLogger(__name__)
 
-RETRY_S = 30.0
-"""Seconds before a source that could not be opened is tried again."""
+RETRY_S = 30.0  # seconds before a source that could not be opened is tried again
 
-AGAIN_S = 1.0
-"""Seconds between two lists, however often a source says that it has changed."""
+AGAIN_S = 1.0  # seconds between two lists, however often a source reports a change
 
-CLOSING_S = 3.0
-"""Seconds a source may take to close."""
+CLOSING_S = 3.0  # seconds a source may take to close
 
 
 T = TypeVar("T")
@@ -223,8 +220,7 @@ class LiveSource:
         Args:
             others: The names of other tools, by their owner.
         """
-        inspect = getattr(self._source, "warnings", None)
-        if inspect is None:
+        if (inspect := getattr(self._source, "warnings", None)) is None:
             return {}
         warnings, trouble = self._run(
             "warnings", lambda: {str(name): tuple(map(str, texts)) for name, texts in inspect(tools, others).items()}
@@ -252,8 +248,7 @@ class LiveSource:
 
     def configured(self, accepted: SourcedTool) -> SourcedTool:
         """Return an accepted tool with the configuration's settings for it."""
-        configured = self.setup.configured
-        if configured is None:
+        if (configured := self.setup.configured) is None:
             return accepted
         now = self.now.get(accepted.name) if self.now is not None else None
         changed, trouble = self._run("configured", lambda: configured(self.settings, accepted, now))
@@ -261,8 +256,7 @@ class LiveSource:
 
     def still_callable(self, accepted: SourcedTool, now: SourcedTool | None) -> bool:
         """Return whether calls by the accepted definition still work."""
-        check = getattr(self._source, "still_callable", None)
-        if check is not None:
+        if (check := getattr(self._source, "still_callable", None)) is not None:
             is_callable, trouble = self._run("still_callable", lambda: bool(check(accepted, now)))
             if not trouble:
                 return is_callable
@@ -299,8 +293,7 @@ class LiveSource:
         async with self._opening:
             if self._is_closed:
                 raise ToolSourceError(f"{self._label()} is closed")
-            source = self._source
-            if source is None:
+            if (source := self._source) is None:
                 opened = _Opened(None, {self})
                 try:
                     source = await self._open_new(opened)
@@ -331,8 +324,7 @@ class LiveSource:
         limit_s = self.setup.timeout_s
         try:
             async with asyncio.timeout(limit_s):
-                restart = getattr(await self._open(), "restart", None)
-                if restart is not None:
+                if (restart := getattr(await self._open(), "restart", None)) is not None:
                     with contained():
                         await restart(tenant)
         except TimeoutError:
@@ -344,8 +336,7 @@ class LiveSource:
         else:
             if self._looking is not None:  # it may be reading from the server that was ended
                 await asyncio.wait([self._looking])
-            task = self.look(at_once=True)
-            if task is not None:
+            if (task := self.look(at_once=True)) is not None:
                 await asyncio.wait([task])
             return self.trouble
         if tenant == DEFAULT_TENANT:  # its server lists the tools; another tenant's concerns that tenant alone

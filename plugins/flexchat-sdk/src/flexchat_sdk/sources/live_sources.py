@@ -36,8 +36,7 @@ log = logging.getLogger(__name__)
 WAIT_S = 2.0
 """Seconds a turn waits for a source with accepted tools; for one without, it waits until the source's own limit."""
 
-MAX_TOOLS = 10_000
-"""Tools of one source; a list that is longer is refused."""
+MAX_TOOLS = 10_000  # tools of one source; a list that is longer is refused
 
 _MAX_NAMED = 5
 _STRICTER = ("read", "idempotent", "write")
@@ -102,8 +101,7 @@ class LiveSources(ToolSources):
         if new:
             await asyncio.wait(new, timeout=max(waiting[task].setup.timeout_s for task in new) + WAIT_S)
         first = {task for task, each in waiting.items() if has_changed or not (each.is_known or each.trouble)}
-        earlier = first - set(new)
-        if earlier:
+        if earlier := first - set(new):
             # After the time-out the readings go on, for later turns.
             await asyncio.wait(earlier, timeout=WAIT_S)
         await self._accept_first(needed)
@@ -128,8 +126,7 @@ class LiveSources(ToolSources):
         """Open a source, and read its tools."""
         source = self._source(name)
         self.lock.read()
-        task = source.look(at_once=True)
-        if task is not None:
+        if (task := source.look(at_once=True)) is not None:
             await asyncio.wait([task], timeout=source.setup.timeout_s + WAIT_S)
         if accept_first:
             await self._accept_first([source])
@@ -329,8 +326,7 @@ class LiveSources(ToolSources):
                 return None
         except ToolDefinitionError as error:
             return str(error)
-        problems = schema_problems(tool.parameters)
-        if problems:
+        if problems := schema_problems(tool.parameters):
             return f"parameters: {'; '.join(problems)}"
         if self._mask.knows(json.dumps(tool.to_dict(), ensure_ascii=False)):
             return "its definition contains a secret of the configuration, and would be kept in a file"

@@ -20,8 +20,7 @@ from flexchat.files import path_exists, read_file, replacing
 LOCK_NAME = "flexchat.tools.lock"
 
 VERSION = 1
-MAX_BYTES = 256 * 2**20
-"""A larger file is refused: it is not ours."""
+MAX_BYTES = 256 * 2**20  # a larger file is refused: it is not ours
 
 _ABOUT = "Tools accepted from sources. FlexChat writes this file (flexchat tools accept); review and commit it."
 _RESTORE = "restore it (git checkout), or delete it, and with it what was accepted"
@@ -187,8 +186,7 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(number)
 
 
-MISSING: Final = object()
-"""Stands for a value that is not there."""
+MISSING: Final = object()  # stands for a value that is not there
 
 
 @attrs.frozen(kw_only=True)

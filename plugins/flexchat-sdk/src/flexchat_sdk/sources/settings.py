@@ -56,8 +56,7 @@ def read_sources(reading: ReadConfig, host: PluginHost, opens: Mapping[str, Open
     folder = reading.document.folder
     setups = {name: SourceSetup(name=name, type="python", open=open_, folder=folder) for name, open_ in opens.items()}
     for kind, place, table, is_only in _tables(reading):
-        source_type = host.tool_sources.by_name.get(kind)
-        if source_type is None:
+        if (source_type := host.tool_sources.by_name.get(kind)) is None:
             reading.problem(place[:2], _unknown(kind, host))
             continue
         entry = reading.settings(place, table.keys() - _CORE_KEYS, SourceEntry)
