@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import attrs
 from flexchat.plugin import (
@@ -15,24 +12,12 @@ from flexchat.plugin import (
     ToolHandler,
     ToolSourceType,
     hookimpl,
-    run_in_thread,
 )
+from flexchat_sdk import imported_late
 
 from .settings import HttpToolSettings, OpenApiConfig, OperationSettings, usual
 
 FLEXCHAT_API = (0, 1)
-
-
-def _late(module: str, name: str) -> Callable[..., Awaitable[Any]]:
-    """Create a coroutine function of this package that is imported with its first call."""
-
-    async def call(*arguments: Any) -> Any:
-        full_name = f"{__package__}.{module}"
-        # In a thread: it takes long.
-        loaded = sys.modules.get(full_name) or await run_in_thread(importlib.import_module, full_name)
-        return await getattr(loaded, name)(*arguments)
-
-    return call
 
 
 def _check(
@@ -58,7 +43,7 @@ def flexchat_register_tool_sources() -> Iterable[ToolSourceType]:
     yield ToolSourceType(
         name="openapi",
         config_class=OpenApiConfig,
-        open=_late("openapi.source", "open_source"),
+        open=imported_late("flexchat_http.openapi.source", "open_source"),
         summary="the operations of an OpenAPI document: document, include, exclude, effect, server, auth",
         configured=_configured,
     )
@@ -70,7 +55,7 @@ def flexchat_register_implementation_types() -> Iterable[ImplementationType]:
     yield ImplementationType(
         name="http",
         settings_class=HttpToolSettings,
-        run=_late("tool", "run"),
+        run=imported_late("flexchat_http.tool", "run"),
         check=_check,
         defaults=usual,
         summary="sends a request to a service: url with {placeholders}, method, headers, params_mapping, auth, …",
@@ -78,6 +63,6 @@ def flexchat_register_implementation_types() -> Iterable[ImplementationType]:
     yield ImplementationType(
         name="openapi",
         settings_class=OperationSettings,
-        run=_late("openapi.calling", "run"),
+        run=imported_late("flexchat_http.openapi.calling", "run"),
         summary="calls an operation of an OpenAPI document; made by the tool source openapi",
     )

@@ -1,25 +1,27 @@
-"""The implementation type "mcp": a call of a server's tool."""
+"""The implementation type "mcp": a call of a server's tool.
+
+This needs the SDK, which takes 0.7 s to load: the module is imported with the first call.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+import mcp_types as types
 from flexchat.host import UncheckedError, value_problem
-from flexchat.plugin import EffectUnknownError, ToolContext, ToolError, ToolSourceError, WithMedia, run_in_thread
+from flexchat.plugin import EffectUnknownError, ToolContext, ToolError, ToolSourceError, WithMedia
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
 
 from .errors import UNCLEAR, AnswerLostError, AnswerTooLargeError, ServerUnusableError, TaskGoneError
 from .results import error_of, value_of
 from .settings import McpToolSettings
 from .source import McpSource, describe_invalid
-
-if TYPE_CHECKING:
-    import mcp_types as types
-    from mcp import Client
-
-    from .tasks import Task
+from .tasks import Task, cancel, outcome, task_of
+from .tool_call import call_tool, schema_of
 
 _MAX_ERROR_CHARS = 8_000
 
@@ -114,9 +116,6 @@ class _Call:
         """
         if (handle := self._context.handle) is None:
             return await self._call_anew(source)
-        await run_in_thread(importlib.import_module, "flexchat_mcp.tasks")  # the SDK takes 0.7 s to load
-        from .tasks import Task
-
         if (task := Task.of_handle(handle)) is None:
             raise TaskGoneError("what an earlier call remembered is not a server's task")
         return await self._poll(source, task)
@@ -128,8 +127,6 @@ class _Call:
             TaskGoneError, EffectUnknownError: As _fetch_result.
         """
         answer = await self._call(source)
-        from .tasks import task_of
-
         if (task := task_of(answer)) is None:
             return answer
         self._is_task = True
@@ -148,8 +145,6 @@ class _Call:
         is_write = context.tool.effect == "write"
 
         async def request(client: Client) -> dict[str, Any]:
-            from .tool_call import call_tool
-
             # Set before the request is sent: from here on, a cancellation leaves the outcome unknown.
             self._was_asked = True
             if self._settings.resources:
@@ -170,8 +165,6 @@ class _Call:
 
     async def _poll(self, source: McpSource, task: Task, *, is_new: bool = False) -> dict[str, Any]:
         """Poll a task until it has ended; keep its id first."""
-        from .tasks import cancel, outcome
-
         context = self._context
 
         def give_up() -> None:
@@ -208,10 +201,6 @@ class _PersonBehind:
 
     async def answer(self, question: types.ElicitRequestParams) -> types.ElicitResult:
         """Return the person's answer; see questions.Answer."""
-        import mcp_types as types
-
-        from .tool_call import schema_of
-
         url = question.url if isinstance(question, types.ElicitRequestURLParams) else ""
         reply = await self._context.ask(question.message, schema_of(question), url=url)
         if reply.why:
@@ -253,12 +242,8 @@ def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bo
 
 def _refused(name: str, error: Exception, *, is_write: bool, is_task: bool) -> ToolError:
     """Convert a protocol error, or an invalid answer, to a ToolError."""
-    from mcp.shared.exceptions import MCPError
-    from mcp_types import PARSE_ERROR
-    from pydantic import ValidationError
-
     is_no_answer = isinstance(error, ValidationError) or (
-        isinstance(error, MCPError) and error.code in (UNCLEAR, PARSE_ERROR)  # the SDK's, of what it cannot read
+        isinstance(error, MCPError) and error.code in (UNCLEAR, types.PARSE_ERROR)  # the SDK's, of what it cannot read
     )
     if is_write and (is_task or is_no_answer):
         return EffectUnknownError(f"the MCP server '{name}': {describe_invalid(error)}")

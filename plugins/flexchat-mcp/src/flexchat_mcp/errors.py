@@ -19,7 +19,11 @@ OWN_CODES = (NOT_SENT, LOST, TOO_LARGE, UNUSABLE, UNCLEAR, NO_SESSION, REFUSED)
 MAX_ERRORS = 1_000  # errors of pydantic in one answer: it takes seconds to list more of them
 
 
-class ServerUnusableError(FlexChatError):
+class ServerError(FlexChatError):
+    """A server gave no answer that can be used."""
+
+
+class ServerUnusableError(ServerError):
     """The server cannot be started or reached, or its answers are unusable; no request was sent to it.
 
     Attributes:
@@ -32,7 +36,7 @@ class ServerUnusableError(FlexChatError):
         super().__init__(text)
 
 
-class AnswerLostError(FlexChatError):
+class AnswerLostError(ServerError):
     """A request has no answer, and will not get one.
 
     Attributes:
@@ -64,5 +68,5 @@ class TaskGoneError(FlexChatError):
         super().__init__(text)
 
 
-class AnswerTooLargeError(FlexChatError):
+class AnswerTooLargeError(ServerError):
     """The server answered with more than can be read; it has done what it was asked, or refused."""

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from flexchat.plugin import (
-    ImplementationType,
-    SourcedTool,
-    ToolContext,
-    ToolSource,
-    ToolSourceContext,
-    ToolSourceType,
-    hookimpl,
-)
+from flexchat.plugin import ImplementationType, SourcedTool, ToolContext, ToolSourceType, hookimpl
+from flexchat_sdk import imported_late, load_module
 
 from .settings import McpConfig, McpToolSettings
 
 FLEXCHAT_API = (0, 1)
 
 
-async def _open(config: McpConfig, context: ToolSourceContext) -> ToolSource:
-    from .source import open_source
-
-    return await open_source(config, context)
-
-
 async def _call(settings: McpToolSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
-    from .calling import run
-
-    return await run(settings, params, context)
+    # Until the SDK is loaded, the server is asked nothing; but with a handle, an earlier call may have acted.
+    with context.preparing() if context.handle is None else contextlib.nullcontext():
+        calling = await load_module("flexchat_mcp.calling")
+    return await calling.run(settings, params, context)
 
 
 def _configured(config: McpConfig, accepted: SourcedTool, now: SourcedTool | None) -> SourcedTool:
@@ -44,7 +33,7 @@ def flexchat_register_tool_sources() -> Iterable[ToolSourceType]:
     yield ToolSourceType(
         name="mcp",
         config_class=McpConfig,
-        open=_open,
+        open=imported_late("flexchat_mcp.source", "open_source"),
         summary="the tools of an MCP server: command or url, env, headers, include, exclude, effects, trust",
         configured=_configured,
     )

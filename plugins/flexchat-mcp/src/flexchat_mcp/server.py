@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import collections
 import datetime
-import importlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 from flexchat.host import DEFAULT_TENANT, Mask, secrets_of_environment
 from flexchat.plugin import SourceServer, ToolSourceContext, run_in_thread
+from flexchat_sdk import load_module
 
 from .eras import OldServer
 from .errors import AnswerLostError, ServerUnusableError, SessionGoneError
@@ -230,7 +230,7 @@ class Server:
     async def _open(self) -> Connection:
         self._check_restarts()
         try:
-            await run_in_thread(importlib.import_module, "flexchat_mcp.connection")  # the SDK takes 0.7 s to load
+            await load_module("flexchat_mcp.connection")  # the SDK takes 0.7 s to load
         except ImportError as error:
             raise ServerUnusableError(f"the MCP SDK cannot be loaded: {error}") from None
         try:

@@ -19,7 +19,7 @@ import attrs
 from flexchat.host import DEFAULT_TENANT
 from flexchat.plugin import SourcedTool, SourceServer, ToolError, ToolSourceContext, ToolSourceError
 
-from .errors import MAX_ERRORS, REFUSED, UNCLEAR, AnswerLostError, AnswerTooLargeError, ServerUnusableError
+from .errors import MAX_ERRORS, REFUSED, UNCLEAR, ServerError, ServerUnusableError
 from .inspect import findings
 from .listing import Listing, list_tools, remarks, select_tools, to_sourced_tool
 from .resources import Resources, resource_tools
@@ -206,7 +206,7 @@ class McpSource:
             if fresh or current is None or not self._is_fresh(current):
                 try:
                     current = await self.server.ask(self._list, may_repeat=True, is_call=False)
-                except (ServerUnusableError, AnswerLostError, AnswerTooLargeError) as error:
+                except ServerError as error:
                     raise ToolSourceError(str(error)) from None
                 except ToolSourceError:
                     raise

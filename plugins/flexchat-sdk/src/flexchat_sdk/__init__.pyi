@@ -137,6 +137,7 @@ from .options import (
     unsupported_media as unsupported_media,
     unsupported_options as unsupported_options,
 )
+from .late import imported_late as imported_late, load_module as load_module
 from .prices import PriceTable as PriceTable, package_data as package_data
 from .reading import (
     CharacterJoiner as CharacterJoiner,

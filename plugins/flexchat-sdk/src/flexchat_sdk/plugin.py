@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import importlib
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from flexchat.domain.fetching import Fetched, FetchedStream, FetchRequest
 from flexchat.domain.masking import Mask
 from flexchat.plugin import ConfigCheck, FetcherType, SourceLoaderType, hookimpl
+
+from .late import load_module
 
 if TYPE_CHECKING:
     from flexchat.assembly import Reviewed
@@ -28,7 +28,7 @@ FLEXCHAT_API = (0, 1)
 @hookimpl
 def flexchat_register_fetchers() -> Iterable[FetcherType]:
     """Offer the fetcher that reaches public addresses only, and those of ``network.allow``."""
-    yield FetcherType(create=create_fetcher)
+    yield FetcherType(create=LateFetcher)
 
 
 @hookimpl
@@ -42,11 +42,6 @@ def flexchat_register_checks() -> Iterable[ConfigCheck]:
     """Offer the checks of addresses in [network] and of tools that services change or refuse."""
     yield ConfigCheck(name="network", run=check_network, at_start=True)
     yield ConfigCheck(name="tools for services", review=note_schemas)
-
-
-def create_fetcher(allow: Sequence[str], domains: Sequence[str] | None, mask: Mask) -> LateFetcher:
-    """Create the fetcher of one chat."""
-    return LateFetcher(allow, domains, mask)
 
 
 def load_sources(reading: ReadConfig, host: PluginHost, by_name: Mapping[str, OpenSource]) -> ToolSources:
@@ -131,8 +126,7 @@ class LateFetcher:
 
     async def _ensure_fetcher(self) -> GuardedFetcher:
         if self._fetcher is None:
-            # Imported in a thread, because importing aiohttp would block the event loop noticeably.
-            fetcher = await asyncio.to_thread(importlib.import_module, "flexchat_sdk.http.fetcher")
+            fetcher = await load_module("flexchat_sdk.http.fetcher")
             # Another request may have created it meanwhile.
             if self._fetcher is None:
                 rule = fetcher.AddressRule(self._allow, self._domains)

@@ -17,14 +17,14 @@ from flexchat.host import checked_media, did_you_mean, in_brief
 from flexchat.plugin import MediaPart, ToolSourceError, WithMedia
 from flexchat_cli import FAILED, OK, TEXT, CommandContext, Terminal, UsageError, argument, read_arguments
 
-from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
+from ..errors import ServerError
 from ..listing import to_sourced_tool
 from ..results import value_of
-from .opening import choose_servers, complete_server, converting_refusals, open_server, tenant_option
+from .opening import choose_servers, converting_refusals, open_server, server_argument, tenant_option
 
 
 @click.command
-@argument("server", metavar="SERVER", shell_complete=complete_server, help="the server's name in the config")
+@server_argument
 @argument("tool", metavar="TOOL", help="the server's name for the tool")
 @argument("arguments", metavar="KEY=VALUE", nargs=-1, help="its arguments; or one JSON object")
 @click.option(
@@ -60,7 +60,7 @@ def call(
     said_before = answers if answers or defaults else None
     try:
         result, output = asyncio.run(_call_tool(chat, name, tool, arguments, terminal, said_before, tenant))
-    except (ServerUnusableError, ToolSourceError, AnswerLostError, AnswerTooLargeError) as error:
+    except (ServerError, ToolSourceError) as error:
         raise UsageError(f"{name}: {error}") from None
     if context.json:
         terminal.json(result)

@@ -9,18 +9,16 @@ from typing import Any
 import click
 from flexchat import FlexChat
 from flexchat.plugin import ToolSourceError
-from flexchat_cli import FAILED, OK, CommandContext, Terminal, argument
+from flexchat_cli import FAILED, OK, CommandContext, Terminal
 
 from ..listing import remarks
-from .opening import choose_servers, complete_server, open_server, target_of, tenant_option
+from .opening import choose_servers, open_server, optional_server_argument, target_of, tenant_option
 
 _LAST_LINES = 5
 
 
 @click.command
-@argument(
-    "server", metavar="SERVER", required=False, shell_complete=complete_server, help="only this one (default: all)"
-)
+@optional_server_argument
 @tenant_option
 @click.pass_obj
 def doctor(context: CommandContext, server: str | None, tenant: str | None) -> int:

@@ -9,21 +9,19 @@ from typing import Any
 import click
 from flexchat import FlexChat, FlexChatError
 from flexchat.plugin import ToolSourceError
-from flexchat_cli import FAILED, OK, CommandContext, Terminal, argument
+from flexchat_cli import FAILED, OK, CommandContext, Terminal
 from flexchat_sdk import clean_text
 
 from ..inspect import Finding, findings
 from ..listing import effect_of, select_tools
 from ..settings import McpConfig
-from .opening import choose_servers, complete_server, open_server, tenant_option
+from .opening import choose_servers, open_server, optional_server_argument, tenant_option
 
 _MAX_NOTE_CHARS = 110
 
 
 @click.command
-@argument(
-    "server", metavar="SERVER", required=False, shell_complete=complete_server, help="only this one (default: all)"
-)
+@optional_server_argument
 @tenant_option
 @click.pass_obj
 def inspect_(context: CommandContext, server: str | None, tenant: str | None) -> int:

@@ -8,15 +8,15 @@ import click
 from flexchat import FlexChat
 from flexchat.host import DEFAULT_TENANT
 from flexchat.plugin import ToolSourceError
-from flexchat_cli import CommandContext, Terminal, UsageError, argument
+from flexchat_cli import CommandContext, Terminal, UsageError
 
 from ..settings import McpConfig
 from ..tokens import TokenFile
-from .opening import choose_servers, complete_server, open_server, tenant_option
+from .opening import choose_servers, open_server, server_argument, tenant_option
 
 
 @click.command
-@argument("server", metavar="SERVER", shell_complete=complete_server, help="the server's name in the config")
+@server_argument
 @tenant_option
 @click.pass_obj
 def login(context: CommandContext, server: str, tenant: str | None) -> None:
@@ -43,7 +43,7 @@ def login(context: CommandContext, server: str, tenant: str | None) -> None:
 
 
 @click.command
-@argument("server", metavar="SERVER", shell_complete=complete_server, help="the server's name in the config")
+@server_argument
 @tenant_option
 @click.pass_obj
 def logout(context: CommandContext, server: str, tenant: str | None) -> None:

@@ -13,9 +13,9 @@ import click
 from flexchat import FlexChat
 from flexchat.host import DEFAULT_TENANT, Mask, did_you_mean, secrets_of_environment
 from flexchat.plugin import ToolError, ToolSourceContext
-from flexchat_cli import CommandContext, Terminal, UsageError
+from flexchat_cli import CommandContext, Terminal, UsageError, argument
 
-from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError, TaskGoneError
+from ..errors import ServerError, TaskGoneError
 from ..settings import McpConfig
 from ..source import McpSource, describe_invalid
 from ..tokens import TokenFile
@@ -31,8 +31,19 @@ def servers(chat: FlexChat) -> list[str]:
     return [name for name, source in chat.tools.sources.by_name.items() if isinstance(source.settings, McpConfig)]
 
 
+def complete_server(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the servers whose names begin so."""
+    context: CommandContext = ctx.obj
+    return [name for name in servers(context.open_tools()[0]) if name.startswith(incomplete)]
+
+
+server_argument = argument(
+    "server", metavar="SERVER", shell_complete=complete_server, help="the server's name in the config"
+)
+optional_server_argument = argument(
+    "server", metavar="SERVER", required=False, shell_complete=complete_server, help="only this one (default: all)"
+)
 tenant_option = click.option("--tenant", metavar="NAME", help="whose server to use, of those with per_tenant")
-"""The option that says whose server is meant."""
 
 
 def choose_servers(chat: FlexChat, name: str | None, tenant: str | None = None) -> list[str]:
@@ -53,12 +64,6 @@ def choose_servers(chat: FlexChat, name: str | None, tenant: str | None = None) 
     if name not in own:
         raise UsageError(f"{name} has no per_tenant = true, so all tenants share it; leave out --tenant")
     return [name]
-
-
-def complete_server(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the servers whose names begin so."""
-    context: CommandContext = ctx.obj
-    return [name for name in servers(context.open_tools()[0]) if name.startswith(incomplete)]
 
 
 @contextlib.asynccontextmanager
@@ -113,7 +118,7 @@ def ask_server(
 
     Raises:
         UsageError: There is no such server, or it refused.
-        ServerUnusableError, AnswerLostError, AnswerTooLargeError: There is no answer.
+        ServerError: There is no answer.
     """
     chat = context.open_tools()[0]
     (name,) = choose_servers(chat, server, tenant)
@@ -132,11 +137,11 @@ def converting_refusals(server: str) -> Iterator[None]:
 
     Raises:
         UsageError: It refused, or what was asked of it failed.
-        ServerUnusableError, AnswerLostError, AnswerTooLargeError: There is no answer.
+        ServerError: There is no answer.
     """
     try:
         yield
-    except (ServerUnusableError, AnswerLostError, AnswerTooLargeError, UsageError):
+    except (ServerError, UsageError):
         raise
     except (ToolError, TaskGoneError) as error:
         raise UsageError(f"{server}: {error}") from None

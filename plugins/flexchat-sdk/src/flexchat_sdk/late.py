@@ -1,0 +1,24 @@
+"""Modules that are imported when they are needed, in a thread: a large package would block the event loop noticeably."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from flexchat.plugin.threads import run_in_thread
+
+
+async def load_module(name: str) -> Any:
+    """Return a module, imported in a thread if it is not loaded yet."""
+    return sys.modules.get(name) or await run_in_thread(importlib.import_module, name)
+
+
+def imported_late(module: str, name: str) -> Callable[..., Awaitable[Any]]:
+    """Create a coroutine function that stands for one of a module, which is imported with its first call."""
+
+    async def call(*arguments: Any) -> Any:
+        return await getattr(await load_module(module), name)(*arguments)
+
+    return call
