@@ -160,22 +160,19 @@ class Sending:
         """
         time_left = TimeLeft((context.tool.timeout_ms or TIMEOUT_MS) / 1000 * _MARGIN)
         request, key_sent = self._add_headers(request, context)
-        with context.preparing():
-            ready = await authorize(request, self.auth, context.fetcher, time_left() or 0.0)
-        answer = await self._fetch(ready, context, time_left)
-        if answer.status == 401 and self.auth is not None and self.auth.type == "oauth2":
-            self.auth.issued.value = ""  # withdrawn before its time; a request refused for its key has done nothing
+        for is_last in (False, True):
             with context.preparing():
                 ready = await authorize(request, self.auth, context.fetcher, time_left() or 0.0)
-            answer = await self._fetch(ready, context, time_left)
-        check_status(answer, Mask([*self.secrets, *secrets_of(self.auth)]), key_sent=key_sent)
+            secrets = (*self.secrets, *secrets_of(self.auth))
+            ready = attrs.evolve(ready, secrets=secrets)
+            answer = await context.fetcher.fetch(
+                ready, timeout_s=time_left() or 0.0, max_bytes=self.max_bytes, is_repeat=context.attempt > 1
+            )
+            if is_last or answer.status != 401 or self.auth is None or self.auth.type != "oauth2":
+                break
+            self.auth.issued.value = ""  # withdrawn before its time; a request refused for its key has done nothing
+        check_status(answer, Mask(secrets), key_sent=key_sent)
         return answer
-
-    async def _fetch(self, ready: FetchRequest, context: ToolContext, time_left: TimeLeft) -> Fetched:
-        ready = attrs.evolve(ready, secrets=(*self.secrets, *secrets_of(self.auth)))
-        return await context.fetcher.fetch(
-            ready, timeout_s=time_left() or 0.0, max_bytes=self.max_bytes, is_repeat=context.attempt > 1
-        )
 
     def _add_headers(self, request: FetchRequest, context: ToolContext) -> tuple[FetchRequest, bool]:
         added: dict[str, str] = {}

@@ -146,7 +146,12 @@ class _Converter:
         body = body_of(data["requestBody"], base, library, self._schemas) if "requestBody" in data else None
         levels = [operation.item.get("parameters"), data.get("parameters")]
         arguments = arguments_of(levels, base, operation.path, body, security, library, self._schemas)
-        plan: Plan = {"method": operation.method, "server": self._server_of(operation), "path": operation.path}
+        server = self._server
+        if server is None:
+            server = server_of(
+                [data.get("servers"), operation.item.get("servers"), document.get("servers")], library.root
+            )
+        plan: Plan = {"method": operation.method, "server": server, "path": operation.path}
         if arguments.parameters:
             plan["parameters"] = arguments.parameters
         if arguments.body is not None:
@@ -160,12 +165,6 @@ class _Converter:
             effect=self._effect_of(operation),
             plan=plan,
         )
-
-    def _server_of(self, operation: Operation) -> str:
-        if self._server is not None:
-            return self._server
-        levels = [operation.data.get("servers"), operation.item.get("servers"), self._library.document.get("servers")]
-        return server_of(levels, self._library.root)
 
     def _effect_of(self, operation: Operation) -> Effect:
         effect: Effect = "read" if operation.method in READS else "write"

@@ -14,15 +14,13 @@ from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 import attrs
+from flexchat.host import schema_problems
 
 from .reading import Unusable
+from .schemas import LISTS, SINGLE, TABLES
 
 _PREFIX = "#/$defs/"
 _SHORT = 120  # a definition of so many characters is written out wherever it is used
-_HOLDERS = ("properties", "patternProperties", "dependentSchemas")
-_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
-_SINGLE = ("not", "if", "then", "else", "contains", "propertyNames", "additionalProperties", "unevaluatedItems",
-           "unevaluatedProperties", "items", "contentSchema")  # fmt: skip
 _BESIDE = ("description", "default")
 _MAX_PARTS = 2_000
 _MAX_WHOLE_CHARS = 256 * 2**10
@@ -53,8 +51,9 @@ class Fitting:
                 raise Unusable(self._broken[name])
         problem = "they are too large"
         for form in self._forms(schema, needed):
-            if not (problem := _problem(form)):
+            if not (problems := schema_problems(form)):
                 return form
+            problem = problems[0]
         raise Unusable(f"its parameters cannot be used: {problem}")
 
     def _forms(self, schema: dict[str, Any], needed: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -81,11 +80,10 @@ class Fitting:
         return needed
 
     def _part(self, name: str) -> _Part:
-        if (part := self._parts.get(name)) is None:
+        if name not in self._parts:
             definition = self._definitions[name]
-            part = _Part(references=_references(definition), size=len(json.dumps(definition)))
-            self._parts[name] = part
-        return part
+            self._parts[name] = _Part(references=_references(definition), size=len(json.dumps(definition)))
+        return self._parts[name]
 
 
 @attrs.frozen
@@ -96,24 +94,12 @@ class _Part:
     size: int
 
 
-def _problem(schema: dict[str, Any]) -> str:
-    from flexchat.host import schema_problems
-
-    problems = schema_problems(schema)
-    return problems[0] if problems else ""
-
-
-def inner_schemas(schema: Any) -> Iterator[Any]:
-    """Yield the schemas directly in a schema."""
-    if not isinstance(schema, dict):
-        return
-    for key in _HOLDERS:
-        yield from schema.get(key, {}).values()
-    for key in _LISTS:
-        yield from schema.get(key, ())
-    for key in _SINGLE:
-        if key in schema:
-            yield schema[key]
+def inner_schemas(schema: Any) -> list[Any]:
+    """Return the schemas directly in a schema."""
+    inner: list[Any] = []
+    if isinstance(schema, dict):
+        _map_inner(schema, inner.append)
+    return inner
 
 
 def _references(schema: Any) -> list[str]:
@@ -147,7 +133,7 @@ def _with_definitions(schema: dict[str, Any], needed: dict[str, Any]) -> dict[st
 
 
 def _is_short(definition: Any) -> bool:
-    return not any(True for _ in inner_schemas(definition)) and len(json.dumps(definition)) <= _SHORT
+    return not inner_schemas(definition) and len(json.dumps(definition)) <= _SHORT
 
 
 def _circular(needed: dict[str, Any]) -> Set[str]:
@@ -201,13 +187,13 @@ def _merge_beside(schema: dict[str, Any], target: Any) -> Any:
 
 def _map_inner(schema: dict[str, Any], change: Any) -> dict[str, Any]:
     copy = dict(schema)
-    for key in _HOLDERS:
+    for key in TABLES:
         if key in copy:
             copy[key] = {name: change(inner) for name, inner in copy[key].items()}
-    for key in _LISTS:
+    for key in LISTS:
         if key in copy:
             copy[key] = [change(inner) for inner in copy[key]]
-    for key in _SINGLE:
+    for key in SINGLE:
         if key in copy:
             copy[key] = change(copy[key])
     return copy

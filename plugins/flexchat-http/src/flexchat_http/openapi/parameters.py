@@ -13,7 +13,7 @@ import attrs
 from ..request import HEADER_NAME
 from .library import Library
 from .plan import Body, Encoding, Parameter, Place
-from .reading import Unusable
+from .reading import Unusable, as_table
 from .schemas import MAX_DESCRIPTION, Schemas, shorten
 from .security import Scheme
 
@@ -66,7 +66,7 @@ def body_of(request_body: Any, base: str, library: Library, schemas: Schemas) ->
         return None
     media, kind = chosen
     entry, base, _ = library.follow(request_body["content"][media], base)
-    entry = entry if isinstance(entry, dict) else {}
+    entry = as_table(entry)
     schema = schemas.translate(entry.get("schema", {}), base)
     body: Body = {"media": _CONCRETE.get(media.lower(), media.strip()), "kind": kind, "required": required}
     about = request_body.get("description")
@@ -87,8 +87,7 @@ def body_of(request_body: Any, base: str, library: Library, schemas: Schemas) ->
 
 
 def _choose_media(content: Any) -> tuple[str, Any] | None:
-    names = [name for name in content if isinstance(name, str)] if isinstance(content, dict) else []
-    names = [name for name in names if _MEDIA.fullmatch(name)]
+    names = [name for name in as_table(content) if isinstance(name, str) and _MEDIA.fullmatch(name)]
     for pattern, kind in _KINDS:
         for name in names:
             if re.fullmatch(pattern, name.partition(";")[0].strip().lower()):
@@ -98,7 +97,7 @@ def _choose_media(content: Any) -> tuple[str, Any] | None:
 
 def _whole(body: Body, schema: Any, about: Any) -> BodyParts:
     """Return a body that is one argument."""
-    schema = schema if isinstance(schema, dict) else {}
+    schema = as_table(schema)
     if isinstance(about, str) and about.strip() and "description" not in schema:
         schema = {**schema, "description": about.strip()[:500]}
     body["argument"] = ""
@@ -141,8 +140,7 @@ def _target(schema: Any, schemas: Schemas) -> dict[str, Any] | None:
 def _add_encoding(body: Body, rules: Any, properties: dict[str, Any], schemas: Schemas) -> None:
     """Say how each property of a form goes, where it is not as its kind has it."""
     encoding: dict[str, Encoding] = {}
-    rules = rules if isinstance(rules, dict) else {}
-    for name, entry in rules.items():
+    for name, entry in as_table(rules).items():
         if isinstance(entry, dict) and name in properties:
             rule: Encoding = {}
             content = entry.get("contentType")
@@ -288,8 +286,7 @@ def _schema(item: dict[str, Any], base: str, library: Library, schemas: Schemas,
         media = next(iter(content))
         entry, base, _ = library.follow(content[media], base)
         parameter["content"] = str(media)
-        schema = schemas.translate(entry.get("schema", {}) if isinstance(entry, dict) else {}, base)
-        return schema if isinstance(schema, dict) else {}
+        return as_table(schemas.translate(as_table(entry).get("schema", {}), base))
     place = parameter["place"]
     style = item.get("style")
     if style in _STYLES[place] and style != _STYLES[place][0]:
@@ -300,8 +297,7 @@ def _schema(item: dict[str, Any], base: str, library: Library, schemas: Schemas,
         parameter["explode"] = explode
     if item.get("allowReserved") is True and place == "query":
         parameter["allow_reserved"] = True
-    schema = schemas.translate(item.get("schema", {}), base)
-    return schema if isinstance(schema, dict) else {}
+    return as_table(schemas.translate(item.get("schema", {}), base))
 
 
 def _name_arguments(sources: list[_Wanted], parts: BodyParts | None, demanded: set[tuple[str, str]]) -> Arguments:

@@ -37,6 +37,11 @@ MAX_YAML_BYTES = 16 * 2**20  # YAML takes some thirty times as long to read as J
 MAX_DEPTH = 200
 
 
+def as_table(value: Any) -> dict[str, Any]:
+    """Return a value of a document that should be an object; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
 def read_document(content: bytes, name: str) -> dict[str, Any]:
     """Return a document, or a file that one refers to, as JSON data.
 

@@ -14,7 +14,7 @@ import re
 from typing import Any, TypeGuard
 
 from .library import Library
-from .reading import Unusable
+from .reading import Unusable, as_table
 
 MAX_DESCRIPTION = 500
 MAX_ENUM = 1_000
@@ -28,10 +28,10 @@ _MISSPELT = {"int": "integer", "long": "integer", "float": "number", "double": "
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains",
            "maxContains")  # fmt: skip
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
-_ONE = ("not", "if", "then", "else", "contains", "propertyNames", "additionalProperties", "unevaluatedItems",
+SINGLE = ("not", "if", "then", "else", "contains", "propertyNames", "additionalProperties", "unevaluatedItems",
         "unevaluatedProperties", "items", "contentSchema")  # fmt: skip
-_MANY = ("allOf", "anyOf", "oneOf", "prefixItems")
-_NAMED = ("patternProperties", "dependentSchemas")
+LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+TABLES = ("properties", "patternProperties", "dependentSchemas")
 _ONLY_31 = ("if", "then", "else", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties",
             "contentSchema", "prefixItems", "patternProperties", "dependentSchemas", "minContains", "maxContains",
             "const", "dependentRequired")  # fmt: skip
@@ -79,14 +79,14 @@ class Schemas:
         result = self._own_keywords(schema)
         if not self._is_30 or result.get("type") is None or "object" in result["type"]:
             self._properties(schema, base, result)
-        for keyword in _ONE:
+        for keyword in SINGLE:
             if keyword in schema and self._has(keyword):
                 self._one(keyword, schema[keyword], base, result)
-        for keyword in _MANY:
+        for keyword in LISTS:
             inner = schema.get(keyword)
             if isinstance(inner, list) and inner and self._has(keyword):
                 result[keyword] = [self._translate(each, base) for each in inner]
-        for keyword in _NAMED:
+        for keyword in TABLES[1:]:
             inner = schema.get(keyword)
             if isinstance(inner, dict) and self._has(keyword):
                 result[keyword] = {
@@ -122,8 +122,7 @@ class Schemas:
         for _ in range(20):
             if "$ref" not in target:
                 break
-            definition = self.definitions[target["$ref"].removeprefix("#/$defs/")]
-            target = definition if isinstance(definition, dict) else {}
+            target = as_table(self.definitions[target["$ref"].removeprefix("#/$defs/")])
         if target.get("type") == "array" and target.get("minItems", 0) < 1:
             return {**schema, "minItems": 1}
         if texts and target.get("type") == "string" and target.get("minLength", 0) < 1 and "enum" not in target:
@@ -209,8 +208,7 @@ class Schemas:
 
     def _properties(self, schema: dict[str, Any], base: str, result: dict[str, Any]) -> None:
         """Add properties and required, without those that only occur in responses."""
-        properties = schema.get("properties")
-        properties = properties if isinstance(properties, dict) else {}
+        properties = as_table(schema.get("properties"))
         hidden = {name for name, inner in properties.items() if self._is_read_only(inner, base)}
         visible = {name: self._translate(each, base) for name, each in properties.items() if name not in hidden}
         if visible:

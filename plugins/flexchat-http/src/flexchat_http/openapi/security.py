@@ -10,7 +10,7 @@ import urllib.parse
 from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
-from .reading import NoServer, Unusable
+from .reading import NoServer, Unusable, as_table
 
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
@@ -27,16 +27,14 @@ def server_of(levels: list[Any], address: str) -> str:
         Unusable: It is not an http(s) URL, or relative in a document from a file.
     """
     servers = next((level for level in levels if isinstance(level, list) and level), [{"url": "/"}])
-    server = servers[0] if isinstance(servers[0], dict) else {}
-    variables = server.get("variables")
+    server = as_table(servers[0])
     url = str(server.get("url", "/")).strip()
-    url = _VARIABLE.sub(lambda match: _default(variables, match.group(1)), url)
+    url = _VARIABLE.sub(lambda match: _default(server.get("variables"), match[1]), url)
     return check_server(url if "://" in url else _absolute(url, address))
 
 
 def _default(variables: Any, name: str) -> str:
-    variable = variables.get(name) if isinstance(variables, dict) else None
-    default = variable.get("default") if isinstance(variable, dict) else None
+    default = as_table(as_table(variables).get(name)).get("default")
     if not isinstance(default, (str, int, float)) or isinstance(default, bool):
         raise NoServer(f"its server has a variable '{name}' without a default: set server to the URL to use")
     return str(default)
@@ -86,12 +84,12 @@ class Scheme(TypedDict, total=False):
 
 def schemes_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a document's security schemes by name; empty if there are none."""
-    components = document.get("components")
-    schemes = components.get("securitySchemes") if isinstance(components, dict) else None
-    return schemes if isinstance(schemes, dict) else {}
+    return as_table(as_table(document.get("components")).get("securitySchemes"))
 
 
-def security_of(requirements: Any, schemes: Any, resolve: Callable[[Any], Any], address: str) -> list[list[Scheme]]:
+def security_of(
+    requirements: Any, schemes: Mapping[str, Any], resolve: Callable[[Any], Any], address: str
+) -> list[list[Scheme]]:
     """Return the alternatives, each a list of what it needs together; empty if nothing is needed.
 
     Args:
@@ -101,11 +99,11 @@ def security_of(requirements: Any, schemes: Any, resolve: Callable[[Any], Any], 
     An alternative with a scheme that does not exist, or that we cannot send (mutual TLS, digest), is left out, unless
     it is the only one: then it is kept with the type "other".
     """
-    alternatives = []
-    for requirement in requirements if isinstance(requirements, list) else ():
-        if isinstance(requirement, dict):
-            schemes_needed = [_scheme(name, scopes, schemes, resolve, address) for name, scopes in requirement.items()]
-            alternatives.append(schemes_needed)
+    alternatives = [
+        [_scheme(name, scopes, schemes, resolve, address) for name, scopes in requirement.items()]
+        for requirement in (requirements if isinstance(requirements, list) else ())
+        if isinstance(requirement, dict)
+    ]
     usable = [each for each in alternatives if all(scheme["type"] != "other" for scheme in each)]
     return usable or alternatives
 
@@ -129,13 +127,10 @@ def combine_demanded(alternatives: list[list[Scheme]], demanded: set[tuple[str, 
 
 
 def _scheme(name: str, scopes: Any, schemes: Any, resolve: Callable[[Any], Any], address: str) -> Scheme:
-    entry = schemes.get(name) if isinstance(schemes, dict) else None
     try:
-        entry = resolve(entry)
+        entry = as_table(resolve(schemes.get(name)))
     except Unusable:
-        entry = None
-    if not isinstance(entry, dict):
-        return {"scheme": name, "type": "other"}
+        entry = {}
     kind, http = entry.get("type"), str(entry.get("scheme", "")).lower()
     if kind == "apiKey" and entry.get("in") in ("header", "query", "cookie") and isinstance(entry.get("name"), str):
         return {"scheme": name, "type": "key", "place": entry["in"], "key": entry["name"]}
@@ -143,9 +138,8 @@ def _scheme(name: str, scopes: Any, schemes: Any, resolve: Callable[[Any], Any],
         return {"scheme": name, "type": http}
     if kind in ("oauth2", "openIdConnect"):
         scheme: Scheme = {"scheme": name, "type": "oauth2"}
-        flows = entry.get("flows")
-        flow = flows.get("clientCredentials") if isinstance(flows, dict) else None
-        if isinstance(flow, dict) and isinstance(flow.get("tokenUrl"), str):
+        flow = as_table(as_table(entry.get("flows")).get("clientCredentials"))
+        if isinstance(flow.get("tokenUrl"), str):
             scheme["token_url"] = urllib.parse.urljoin(address, flow["tokenUrl"])
         if isinstance(scopes, list) and scopes:
             scheme["scopes"] = [scope for scope in scopes if isinstance(scope, str)]

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .reading import as_table
+
 _METHODS = ("get", "head", "options", "put", "post", "patch", "delete")
 _SCHEMA_KEYS = (
     *("type", "format", "items", "default", "enum", "pattern", "multipleOf", "maximum", "minimum", "maxLength"),
@@ -33,12 +35,13 @@ def as_openapi(document: Mapping[str, Any]) -> dict[str, Any]:
     converted = {key: value for key, value in document.items() if key != "swagger"}
     converted["openapi"] = "3.0.4"
     converted["servers"] = _servers(document)
-    components = document.get("components")
     converted["components"] = {
-        **(components if isinstance(components, dict) else {}),
-        "securitySchemes": {name: _scheme(each) for name, each in _table(document, "securityDefinitions").items()},
+        **as_table(document.get("components")),
+        "securitySchemes": {
+            name: _scheme(each) for name, each in as_table(document.get("securityDefinitions")).items()
+        },
     }
-    paths = _table(document, "paths")
+    paths = as_table(document.get("paths"))
     converted["paths"] = {
         path: _path_item(document, item) if isinstance(item, dict) else item for path, item in paths.items()
     }
@@ -148,12 +151,7 @@ def _resolve(document: Mapping[str, Any], item: Any) -> Any:
     if not isinstance(reference, str) or not reference.startswith("#/parameters/"):
         return item
     name = reference.removeprefix("#/parameters/").replace("~1", "/").replace("~0", "~")
-    return _table(document, "parameters").get(name, item)
-
-
-def _table(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    table = document.get(name)
-    return table if isinstance(table, dict) else {}
+    return as_table(document.get("parameters")).get(name, item)
 
 
 def _list(value: Any) -> list[Any]:
