@@ -1,4 +1,4 @@
-"""Modules that are imported when they are needed, in a thread: a large package would block the event loop noticeably."""
+"""Modules that are imported when they are needed, in a thread: a large one would block the event loop noticeably."""
 
 from __future__ import annotations
 

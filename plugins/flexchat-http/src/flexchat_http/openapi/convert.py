@@ -146,11 +146,8 @@ class _Converter:
         body = body_of(data["requestBody"], base, library, self._schemas) if "requestBody" in data else None
         levels = [operation.item.get("parameters"), data.get("parameters")]
         arguments = arguments_of(levels, base, operation.path, body, security, library, self._schemas)
-        server = self._server
-        if server is None:
-            server = server_of(
-                [data.get("servers"), operation.item.get("servers"), document.get("servers")], library.root
-            )
+        servers = [level.get("servers") for level in (data, operation.item, document)]
+        server = self._server if self._server is not None else server_of(servers, library.root)
         plan: Plan = {"method": operation.method, "server": server, "path": operation.path}
         if arguments.parameters:
             plan["parameters"] = arguments.parameters

@@ -35,12 +35,8 @@ def as_openapi(document: Mapping[str, Any]) -> dict[str, Any]:
     converted = {key: value for key, value in document.items() if key != "swagger"}
     converted["openapi"] = "3.0.4"
     converted["servers"] = _servers(document)
-    converted["components"] = {
-        **as_table(document.get("components")),
-        "securitySchemes": {
-            name: _scheme(each) for name, each in as_table(document.get("securityDefinitions")).items()
-        },
-    }
+    schemes = {name: _scheme(each) for name, each in as_table(document.get("securityDefinitions")).items()}
+    converted["components"] = {**as_table(document.get("components")), "securitySchemes": schemes}
     paths = as_table(document.get("paths"))
     converted["paths"] = {
         path: _path_item(document, item) if isinstance(item, dict) else item for path, item in paths.items()
