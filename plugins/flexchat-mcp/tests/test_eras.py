@@ -4,8 +4,8 @@ import os
 import time
 
 import pytest
-from flexchat_mcp.eras import FOR_S, OldServer
 from flexchat_mcp.listing import list_tools
+from flexchat_mcp.server import FOR_S, OldServer
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 from flexchat.plugin import ToolSourceError
-from flexchat_mcp.eras import OldServer
 from flexchat_mcp.errors import ServerUnusableError
+from flexchat_mcp.server import OldServer
 
 from .conftest import ERAS, MODERN_FIRST, gone, until
 

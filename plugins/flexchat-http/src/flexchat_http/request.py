@@ -178,8 +178,7 @@ def _fill_url(url: str, values: Mapping[str, Any]) -> str:
     segments = [(part, PLACEHOLDER.sub(escaped, part)) for part in parts.path.split("/")]
     for template, segment in segments:
         if template != segment and unquote(segment) in (".", ".."):
-            name = PLACEHOLDER.findall(template)[0]
-            raise ToolError(f"'{name}' must not be '.' or '..': it is part of a path")
+            raise ToolError(f"'{PLACEHOLDER.findall(template)[0]}' must not be '.' or '..': it is part of a path")
     host = PLACEHOLDER.sub(of_host, parts.netloc)
     path = "/".join(segment for _, segment in segments)
     return urlunsplit((parts.scheme, host, path, PLACEHOLDER.sub(escaped, parts.query), ""))

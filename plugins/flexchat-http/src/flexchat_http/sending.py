@@ -74,8 +74,7 @@ def secrets_of(auth: Auth | None) -> list[str]:
     """Return the texts that no error may contain."""
     if auth is None:
         return []
-    secrets = (auth.token, auth.api_key, auth.password, auth.client_secret, auth.issued.value)
-    return [text for text in secrets if text]
+    return [*filter(None, (auth.token, auth.api_key, auth.password, auth.client_secret, auth.issued.value))]
 
 
 async def _token(auth: Auth, fetcher: Fetcher, timeout_s: float) -> str:

@@ -69,8 +69,7 @@ class Authority:
         except TimeoutError:
             raise AuthorityError(f"{host} did not answer within {ANSWER_S:.0f} s") from None
         except FetchError as error:
-            hint = f" ({error.hint})" if error.hint else ""
-            raise AuthorityError(f"{error}{hint}") from None
+            raise AuthorityError(f"{error} ({error.hint})" if error.hint else str(error)) from None
         except httpx2.HTTPError:
             raise AuthorityError(f"the answer of {host} broke off") from None
         if body is None:

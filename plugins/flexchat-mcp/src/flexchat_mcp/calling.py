@@ -200,7 +200,7 @@ class _PersonBehind:
         self._unanswered = ""
 
     async def answer(self, question: types.ElicitRequestParams) -> types.ElicitResult:
-        """Return the person's answer; see questions.Answer."""
+        """Return the person's answer; see tool_call.Answer."""
         url = question.url if isinstance(question, types.ElicitRequestURLParams) else ""
         reply = await self._context.ask(question.message, schema_of(question), url=url)
         if reply.why:

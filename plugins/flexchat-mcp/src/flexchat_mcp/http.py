@@ -103,12 +103,12 @@ def describe_status(error: BaseException) -> str:
     return f"it answered {error.response.status_code} {error.response.reason_phrase}".rstrip()
 
 
-class _TooLargeError(Exception):
-    """An answer is longer than max_bytes."""
+class _AnswerError(Exception):
+    """An answer cannot be used: one of the codes of errors.py, and a sentence."""
 
-
-class _UnclearError(Exception):
-    """An answer is not MCP, and does not exclude that the call took effect; the text describes it."""
+    def __init__(self, code: int, text: str = "") -> None:
+        self.code = code
+        super().__init__(text)
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
@@ -163,16 +163,16 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 return await self._refused(request, response)
             if is_call and self._ended is None and _is_no_answer(response):
                 await response.aclose()
-                raise _UnclearError(f"it answered with HTTP {response.status_code} ({_kind(response) or 'no type'})")
+                raise _AnswerError(
+                    UNCLEAR, f"it answered with HTTP {response.status_code} ({_kind(response) or 'no type'})"
+                )
             return response
         except FetchError as error:
             return _error_response(request, LOST if error.may_have_arrived else NOT_SENT, error)
         except (ServerUnusableError, TokensError) as error:
             return _error_response(request, UNUSABLE, error)
-        except _TooLargeError as error:
-            return _error_response(request, TOO_LARGE, error)
-        except _UnclearError as error:
-            return _error_response(request, UNCLEAR, error)
+        except _AnswerError as error:
+            return _error_response(request, error.code, error)
 
     async def _refused(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """Answer with status, address and remedy, of which the SDK keeps none."""
@@ -219,7 +219,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         finally:
             await opening.__aexit__(None, None, None)
         if content is None:
-            raise _TooLargeError
+            raise _AnswerError(TOO_LARGE)
         return httpx2.Response(answer.status, headers=received, content=content, request=request)
 
 

@@ -12,47 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
-from flexchat_sdk import find_hidden, remove_hidden
+from flexchat_sdk import find_hidden, package_data, remove_hidden
 
 _SHOWN = 60
 _MAX_READ = 65_536
 _NORMAL_LENGTH = 4_096
-_ORDERS = tuple(
-    (re.compile(pattern, re.IGNORECASE), why)
-    for why, pattern in {
-        "has a tag that models obey": r"<\s*/?\s*(important|system|secret|instructions?|assistant)\b[^>]{0,40}>"
-        r"|<\|\w{2,20}\|>|\[/?INST\]",
-        "has a comment that a page does not show": r"<!--",
-        "overrides instructions": (
-            r"\b(ignore|disregard|forget)\b.{0,40}\b(previous|prior|above|earlier|other|system)\b"
-        ),
-        "hides something from the user": (
-            r"\b(do not|don't|never|without)\b.{0,30}\b(tell|mention|inform|notify|show|reveal|ask)\w*\b.{0,30}"
-            r"\b(user|human|person|anyone)\b"
-        ),
-        "tells when other tools are to be used": (
-            r"\b(before|prior to|whenever|every time|always)\b.{0,40}\b(us(e|ing)|call(ing)?|invok(e|ing))\b.{0,30}"
-            r"\b(this|any|other|another|all|every)\b.{0,20}\btools?\b"
-        ),
-        "names a file that holds secrets": (
-            r"(~/\.|/etc/|\bid_rsa\b|\.ssh\b|\.env\b|\.aws\b|mcp\.json|\bcredentials?\s+file|\bprivate\s+key)"
-        ),
-        "sends something somewhere": (
-            r"\b(send|forward|post|upload|exfiltrate|bcc|copy)\b.{0,60}(https?://|[\w.+-]+@[\w-]+\.\w)|!\[[^\]]{0,80}\]\(https?:"
-        ),
-        "asks for the conversation or the prompt": (
-            r"\b(conversation history|system prompt|previous messages|chat history|entire context)\b"
-        ),
-        "asks for secrets in an argument": (
-            r"\b(pass|include|put|provide|add)\b.{0,60}"
-            r"\b(contents? of (the|that|your|this) file|api[ _-]?keys?|passwords?|secrets?|access tokens?)\b"
-        ),
-        "takes the place of other tools": (
-            r"\b(instead of|rather than|replaces?|supersedes?)\b.{0,40}\btools?\b"
-            r"|\bother tools?\b.{0,40}\b(deprecated|unsafe|broken)\b"
-        ),
-    }.items()
-)
+_ORDERS = {
+    why: re.compile(pattern, re.IGNORECASE) for why, pattern in package_data("flexchat_mcp", "orders.toml").items()
+}
 _MAY_BE_FORBIDDEN = {"asks for secrets in an argument", "asks for the conversation or the prompt"}
 # Up to three words between the prohibition and the order, none of which turns it around: "do not forget to include".
 _FORBIDS = re.compile(
@@ -114,8 +81,7 @@ def texts(tool: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def skeleton(name: str) -> str:
     """Return a name's look: two names with the same one can be mistaken for each other."""
     plain = unicodedata.normalize("NFKD", name).translate(_LOOK_ALIKES).casefold()
-    letters = "".join(char for char in plain if char.isalnum())
-    return letters.translate(_SAME_LOOK)
+    return "".join(char for char in plain if char.isalnum()).translate(_SAME_LOOK)
 
 
 # Cyrillic and Greek letters that look like Latin ones (Unicode TS 39, confusables, in part); digits like letters.
@@ -147,7 +113,7 @@ def _of_text(place: str, text: str) -> Iterator[str]:
         yield f"has {characters} that nobody sees ({codes}){spelling}"
     plain = " ".join(unicodedata.normalize("NFKC", remove_hidden(text)).split())[:_MAX_READ]
     look = plain.translate(_LOOK_ALIKES)
-    for pattern, why in _ORDERS:
+    for why, pattern in _ORDERS.items():
         match = _find_order(pattern, plain, why) or _find_order(pattern, look, why)
         if match is not None:
             yield f"{why}: “{_short(match[0])}”"

@@ -200,8 +200,7 @@ def _honours_key(config: McpConfig, effect: str) -> bool:
 
 def digest(tool: Mapping[str, Any]) -> str:
     """Return a hash of everything in a definition that a model or a program may rely on."""
-    data = {key: tool[key] for key in _DEFINES if key in tool}
-    text = json.dumps(data, sort_keys=True, ensure_ascii=False)
+    text = json.dumps({key: tool[key] for key in _DEFINES if key in tool}, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -59,8 +59,7 @@ class ServerProcess:
         Raises:
             ServerUnusableError: There is no such program or folder, or it cannot be started.
         """
-        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
-        variables = {**inherited, **env}
+        variables = {**{name: os.environ[name] for name in INHERITED if name in os.environ}, **env}
         program = _program(argv[0], variables.get("PATH"), cwd)
         # The keeper ends the command when its end of this pair is closed, which the kernel does even after SIGKILL.
         alive, of_keeper = socket.socketpair()

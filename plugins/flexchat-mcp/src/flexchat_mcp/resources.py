@@ -36,30 +36,28 @@ def resource_tools(server: str, config: McpConfig) -> list[SourcedTool]:
         "maxLength": 4096,
         "description": "As listed, as named in a tool's result, or made of a template.",
     }
-    listing = _tool(
-        LIST,
-        f"List what the MCP server '{server}' has to read: resources, and templates of further ones, by their URIs.",
-        {"find": find, "start": start},
-        (),
-    )
-    reading = _tool(READ, f"Read a resource of the MCP server '{server}', by its URI.", {"uri": uri}, ("uri",))
+    about = f"List what the MCP server '{server}' has to read: resources, and templates of further ones, by their URIs."
+    reading = f"Read a resource of the MCP server '{server}', by its URI."
     return [
-        SourcedTool(
-            name=tool["name"],
-            description=tool["description"],
-            parameters=tool["inputSchema"],
-            implementation="mcp",
-            settings={"tool": tool["name"], "hash": digest(tool), "resources": True},
-            effect="read",
-            timeout_ms=config.call_timeout_ms,
-        )
-        for tool in (listing, reading)
+        _tool(LIST, about, {"find": find, "start": start}, [], config.call_timeout_ms),
+        _tool(READ, reading, {"uri": uri}, ["uri"], config.call_timeout_ms),
     ]
 
 
-def _tool(name: str, description: str, properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
-    schema = {"type": "object", "properties": properties, "required": [*required], "additionalProperties": False}
-    return {"name": name, "description": description, "inputSchema": schema}
+def _tool(
+    name: str, description: str, properties: Mapping[str, Any], required: list[str], timeout_ms: int | None
+) -> SourcedTool:
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    listed = {"name": name, "description": description, "inputSchema": schema}
+    return SourcedTool(
+        name=name,
+        description=description,
+        parameters=schema,
+        implementation="mcp",
+        settings={"tool": name, "hash": digest(listed), "resources": True},
+        effect="read",
+        timeout_ms=timeout_ms,
+    )
 
 
 class Resources:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import datetime
+import hashlib
+import json
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -13,10 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 from flexchat.host import DEFAULT_TENANT, Mask, secrets_of_environment
-from flexchat.plugin import SourceServer, ToolSourceContext, run_in_thread
+from flexchat.plugin import FlexChatError, SourceServer, ToolSourceContext, run_in_thread
+from flexchat.store import data_folder
 from flexchat_sdk import load_module
 
-from .eras import OldServer
 from .errors import AnswerLostError, ServerUnusableError, SessionGoneError
 from .settings import MODERN, McpConfig
 
@@ -27,6 +30,42 @@ if TYPE_CHECKING:
     from .oauth import Person
     from .tasks import Task
     from .tool_call import Answer
+
+FOR_S = 7 * 24 * 3_600.0  # how long it is remembered: a server that was updated may speak both
+
+
+class OldServer:
+    """Whether one server is of the older era, in an empty file. Where it cannot be kept, the server is asked again.
+
+    Args:
+        folder: Where relative paths of its config start.
+    """
+
+    def __init__(self, config: McpConfig, folder: Path) -> None:
+        cwd = str((folder / (config.cwd or "")).absolute())
+        about = [config.argv, cwd] if config.url is None else [config.url, config.transport]
+        self._name = f"{hashlib.sha256(json.dumps(about).encode()).hexdigest()[:32]}.old"
+
+    def is_known(self) -> bool:
+        """Whether it was of the older era when it was last asked."""
+        with contextlib.suppress(OSError, FlexChatError):
+            return time.time() - self._file().stat().st_mtime < FOR_S
+        return False
+
+    def remember(self, is_old: bool) -> None:
+        """Keep what it has answered now."""
+        with contextlib.suppress(OSError, FlexChatError):
+            file = self._file()
+            # The file's time is the record: touching it is atomic, so that programs need no lock between them.
+            if is_old:
+                file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                file.touch()
+            else:
+                file.unlink(missing_ok=True)
+
+    def _file(self) -> Path:
+        return data_folder() / "mcp" / self._name
+
 
 log = logging.getLogger(__name__)
 
@@ -51,13 +90,8 @@ class Server:
     def __init__(
         self, config: McpConfig, context: ToolSourceContext, person: Person | None = None, tenant: str = DEFAULT_TENANT
     ) -> None:
-        self.config, self.name, self._context, self._person, self._tenant = (
-            config,
-            context.name,
-            context,
-            person,
-            tenant,
-        )
+        self.config, self.name, self._tenant = config, context.name, tenant
+        self._context, self._person = context, person
         self.mask = Mask([*config.secrets(), *secrets_of_environment()])
         self.connections = 0
         self._old = OldServer(config, context.folder or Path()) if config.protocol == "auto" else None

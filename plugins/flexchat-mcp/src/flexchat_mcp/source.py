@@ -308,8 +308,7 @@ class McpSource:
         listing = await list_tools(client)
         # A change announced while the pages arrive may concern one of them: that list is used once, and not kept. Core
         # reads the default tenant's anew after the announcement, but no other tenant's.
-        until = listing.until if changes == self._changes else 0.0
-        return attrs.evolve(listing, connection=connection, until=until)
+        return attrs.evolve(listing, connection=connection, until=listing.until if changes == self._changes else 0.0)
 
     def _tools_changed(self) -> None:
         self._listing, self._changes = None, self._changes + 1

@@ -180,9 +180,7 @@ def _merge_beside(schema: dict[str, Any], target: Any) -> Any:
     beside = {key: value for key, value in schema.items() if key != "$ref"}
     if not beside or not isinstance(target, dict):
         return target
-    if beside.keys() <= {*_BESIDE}:
-        return {**target, **beside}
-    return {"allOf": [target], **beside}
+    return {**target, **beside} if beside.keys() <= {*_BESIDE} else {"allOf": [target], **beside}
 
 
 def _map_inner(schema: dict[str, Any], change: Any) -> dict[str, Any]:

@@ -59,8 +59,7 @@ def in_path(name: str, value: Any, style: str, explode: bool) -> str:
     if isinstance(value, Mapping):
         pairs = [(encode(inner), encode(each)) for inner, each in value.items()]
         if explode:
-            delimiter = mark or ","
-            return mark + delimiter.join(f"{inner}={each}" for inner, each in pairs)
+            return mark + (mark or ",").join(f"{inner}={each}" for inner, each in pairs)
         flat = ",".join(part for pair in pairs for part in pair)
         return f";{key}={flat}" if style == "matrix" else mark + flat
     if isinstance(value, (list, tuple)):
@@ -107,9 +106,7 @@ def in_header(value: Any, explode: bool) -> str:
     if isinstance(value, Mapping):
         pairs = [(str(inner), as_text(each)) for inner, each in value.items()]
         return ",".join(f"{inner}={each}" if explode else f"{inner},{each}" for inner, each in pairs)
-    if isinstance(value, (list, tuple)):
-        return ",".join(as_text(each) for each in value)
-    return as_text(value)
+    return ",".join(map(as_text, value)) if isinstance(value, (list, tuple)) else as_text(value)
 
 
 _DEFAULT_STYLES = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}

@@ -104,8 +104,7 @@ def security_of(
         for requirement in (requirements if isinstance(requirements, list) else ())
         if isinstance(requirement, dict)
     ]
-    usable = [each for each in alternatives if all(scheme["type"] != "other" for scheme in each)]
-    return usable or alternatives
+    return [each for each in alternatives if all(scheme["type"] != "other" for scheme in each)] or alternatives
 
 
 def combine_demanded(alternatives: list[list[Scheme]], demanded: set[tuple[str, str]]) -> list[list[Scheme]]:

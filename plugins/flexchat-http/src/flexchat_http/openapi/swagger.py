@@ -77,8 +77,7 @@ def _operation(document: Mapping[str, Any], operation: Mapping[str, Any], parame
     converted = {key: value for key, value in operation.items() if key != "parameters"}
     in_body = [each for each in parameters if isinstance(each, dict) and each.get("in") in ("body", "formData")]
     converted["parameters"] = [_parameter(each) for each in parameters if each not in in_body]
-    consumes = operation.get("consumes", document.get("consumes"))
-    kinds = [each for each in _list(consumes) if isinstance(each, str)]
+    kinds = [each for each in _list(operation.get("consumes", document.get("consumes"))) if isinstance(each, str)]
     whole = next((each for each in in_body if each["in"] == "body"), None)
     if whole is not None:
         content = {kind: {"schema": whole.get("schema", {})} for kind in kinds or ["application/json"]}

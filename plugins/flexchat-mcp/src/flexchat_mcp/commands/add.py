@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,18 +11,18 @@ from typing import Any, cast
 import attrs
 import click
 from flexchat import FlexChat, ToolChangedError
-from flexchat.host import copied, parse_document
+from flexchat.host import copied
 from flexchat.plugin import ToolSourceError
 from flexchat.store import replacing
 from flexchat_cli import FAILED, OK, CommandContext, Terminal, UsageError, argument, one_line
-from flexchat_sdk import changed_yaml, find_hidden
+from flexchat_sdk import changed_config, find_hidden, toml_table
 
 from ..inspect import findings
 from ..listing import select_tools, to_sourced_tool
 from ..secrets_in import hidden, is_secret, secrets_in
 from ..settings import McpConfig
 from ..source import McpSource
-from .entries import Entry, toml_of
+from .entries import Entry
 from .inspect_ import show
 from .opening import open_server, servers
 
@@ -250,25 +249,11 @@ def _with(entries: Sequence[Entry], text: str, path: Path) -> str:
         tools = data.setdefault("tools", {})
         tools.setdefault("mcp", []).extend(copied({"mcp": tables})["mcp"])
 
-    target = copied(parse_document(text, path).data)
     try:
-        add_to(target)
-        whole = _changed(text, path.suffix.lower(), entries, target, add_to)
-    except (AttributeError, TypeError, ValueError, RecursionError):
-        whole = ""
-    if not whole or parse_document(whole, path).data != target:
+        return changed_config(text, path, add_to, "\n".join(toml_table("[[tools.mcp]]", table) for table in tables))
+    except ValueError:
         why = "its tools.mcp is not a list, or an alias (*) stands there"
-        raise UsageError(f"{path.name} cannot be changed in place: {why}; add the servers by hand")
-    return whole
-
-
-def _changed(text: str, suffix: str, entries: Sequence[Entry], target: Any, add_to: Any) -> str:
-    if suffix == ".json":
-        line = next((line for line in text.splitlines()[1:] if line.strip()), "")
-        return json.dumps(target, indent=len(line) - len(line.lstrip(" ")) or 2, ensure_ascii=False) + "\n"
-    if suffix in (".yaml", ".yml"):
-        return changed_yaml(text, add_to)
-    return text + ("" if text.endswith("\n") or not text else "\n") + "".join("\n" + toml_of(each) for each in entries)
+        raise UsageError(f"{path.name} cannot be changed in place: {why}; add the servers by hand") from None
 
 
 def _write(path: Path, text: str) -> None:

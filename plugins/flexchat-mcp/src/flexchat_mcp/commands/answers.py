@@ -26,7 +26,7 @@ _MAX_NOTE_CHARS = 2_000
 
 
 class Answers:
-    """Answers questions from the command line or at the terminal, or declines them with a note; see grant.Person.
+    """Answers questions from the command line or at the terminal, or declines them with a note; see oauth.Person.
 
     Args:
         words: KEY=VALUE, for any question; None: there are none, so the person is asked.
@@ -99,7 +99,7 @@ _READ_S = 10.0
 
 
 class Browser:
-    """See grant.Person."""
+    """See oauth.Person."""
 
     def __init__(self, terminal: Terminal, port: int, *, opens: bool) -> None:
         self._terminal, self._opens = terminal, opens

@@ -1,4 +1,4 @@
-"""Servers as other programs write them down, and as a config of ours does. Pure."""
+"""Servers as other programs write them down, and as a config of ours has them. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import attrs
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _ENV = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _INPUT = re.compile(r"\$\{input:([^}]{1,64})\}")
 _OF_AN_EDITOR = re.compile(
@@ -64,13 +63,6 @@ def read_entries(text: str) -> tuple[list[Entry], list[str]]:
         except EntriesError as error:
             left_out.append(f"{name} is left out: {error}")
     return entries, left_out
-
-
-def toml_of(entry: Entry) -> str:
-    """Return a server as lines of a TOML config."""
-    lines = ["[[tools.mcp]]", f"name = {_value(entry.name)}"]
-    lines += [f"{key} = {_value(value)}" for key, value in entry.table.items()]
-    return "\n".join(lines) + "\n"
 
 
 def _servers(data: Any) -> Mapping[str, Any] | None:
@@ -152,19 +144,3 @@ def _without_comments(text: str) -> str:
     pattern = r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/'
     plain = re.sub(pattern, lambda match: match[1] or " ", text.removeprefix("\ufeff"), flags=re.DOTALL)
     return re.sub(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', lambda match: match[1] or "", plain, flags=re.DOTALL)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, Mapping):
-        parts = (f"{key if _BARE.fullmatch(key) else _text(key)} = {_value(item)}" for key, item in value.items())
-        return "{ " + ", ".join(parts) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_value, value)) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return _text(str(value))
-
-
-def _text(text: str) -> str:
-    """Return a TOML string: a JSON string, apart from the character U+007F."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

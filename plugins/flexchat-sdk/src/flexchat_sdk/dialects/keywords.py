@@ -46,8 +46,7 @@ def leave_out(work: Work, draft: Draft, keyword: str, mentions: list[str]) -> No
 
 def _note_mentioned(work: Work, keyword: str, text: str) -> None:
     """Note that a keyword is mentioned instead of sent: a loss if the service would have enforced it."""
-    loses = work.dialect.enforces and keyword not in ANNOTATIONS
-    work.note("warning" if loses else "info", keyword, text)
+    work.note("warning" if work.dialect.enforces and keyword not in ANNOTATIONS else "info", keyword, text)
 
 
 def refuse(work: Work, draft: Draft, keyword: str, mentions: list[str]) -> None:
@@ -97,8 +96,7 @@ def loosen_bound(work: Work, draft: Draft, keyword: str, mentions: list[str]) ->
     """Send an exclusive bound as an inclusive one: exact for integers, otherwise as close as possible."""
     value = draft.pop(keyword)
     inclusive, step, tighter = _BOUND[keyword]
-    whole = listed(draft.get("type")) in (["integer"], ["integer", "null"]) and math.isfinite(value)
-    if whole:
+    if listed(draft.get("type")) in (["integer"], ["integer", "null"]) and math.isfinite(value):
         value = (math.floor(value) if step > 0 else math.ceil(value)) + step
         work.note("info", keyword, f"{keyword} is sent as {inclusive}")
     else:
@@ -175,10 +173,6 @@ def close_object(work: Work, draft: Draft, keyword: str, mentions: list[str]) ->
         drop(work, draft, keyword, mentions)
 
 
-def leave(work: Work, draft: Draft, keyword: str, mentions: list[str]) -> None:
-    """Leave it to another step: it concerns more than one keyword."""
-
-
 ACTIONS: Mapping[str, ActionOn] = {
     "drop": drop,
     "note": leave_out,
@@ -191,14 +185,10 @@ ACTIONS: Mapping[str, ActionOn] = {
     "listed": keep_listed_format,
     "plain": keep_plain_pattern,
     "open": open_object,
-    "as type": leave,
     "close": close_object,
-    "merge": leave,
-    "flatten": leave,
-    "write out": leave,
-    "alone": leave,
 }
 
+# Those that are not in it concern more than one keyword, and are other steps of the rewriting.
 FIRST = frozenset(("as enum", "as anyOf", "as items", "as bound"))
 """Actions that produce other keywords, which may have actions of their own."""
 
@@ -318,14 +308,14 @@ def treat_object(work: Work, draft: Draft, visit: Callable[[Any], Any], *, at_ro
 def _visit_properties(
     work: Work, properties: Mapping[str, Any], required: list[str], visit: Callable[[Any], Any]
 ) -> dict[str, Any]:
-    dialect, size = work.dialect, work.size
-    size.level += 1
-    if dialect.max_depth is not None and size.level > dialect.max_depth:
+    dialect = work.dialect
+    work.level += 1
+    if dialect.max_depth is not None and work.level > dialect.max_depth:
         work.note("error", "properties", f"objects are nested more than {dialect.max_depth} deep; flatten them")
-    size.properties += len(properties)
+    work.properties += len(properties)
     visited = {}
     for name, inner in properties.items():
-        size.text += len(name)
+        work.text += len(name)
         sent = _name_property(work, name, inner)
         if inner is False and not dialect.boolean_schemas:
             work.note("info", "properties", f"property {quoted(name)}, which may not be given, is left out")
@@ -338,7 +328,7 @@ def _visit_properties(
         if dialect.all_required and name not in required:
             visited[sent] = or_null(visited[sent])
             work.note("info", "required", "is sent as required; null means leaving it out", at=inner)
-    size.level -= 1
+    work.level -= 1
     return visited
 
 

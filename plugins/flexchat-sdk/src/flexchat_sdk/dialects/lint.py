@@ -92,10 +92,10 @@ def _note(severity: Literal["info", "warning"], keyword: str, message: str) -> S
 
 
 def _too_long(tool: ToolDefinition, dialect: SchemaDialect) -> tuple[SchemaNote, ...]:
-    most = dialect.max_description
-    if most is None or len(tool.description) <= most:
+    size, most = len(tool.description), dialect.max_description
+    if most is None or size <= most:
         return ()
-    text = f"the tool's description has {len(tool.description)} characters, the service accepts {most}; shorten it"
+    text = f"the tool's description has {size} characters, the service accepts {most}; shorten it"
     return (_note("warning", "description", text),)
 
 

@@ -53,9 +53,7 @@ def _both(keyword: str, ours: Any, theirs: Any) -> Any:
         return [value for value in ours if _among(value, theirs)] or None
     if keyword == "type":
         return _common_types(listed(ours), listed(theirs))
-    if keyword == "not" and kinds == (dict, dict):
-        return {"anyOf": [ours, theirs]}
-    return None
+    return {"anyOf": [ours, theirs]} if keyword == "not" and kinds == (dict, dict) else None
 
 
 def distinct(forms: Sequence[Any]) -> list[Any]:

@@ -77,8 +77,8 @@ class Rewriting:
         definitions = {}
         while self.work.references.waiting:
             name, target = self.work.references.waiting.pop(0)
-            self._open, self.work.trail, self.work.size.level = [id(target)], [self.work.root], 0
-            self.work.size.text += len(name)
+            self._open, self.work.trail, self.work.level = [id(target)], [self.work.root], 0
+            self.work.text += len(name)
             definitions[name] = self.visit(target)
         if definitions:
             result["$defs"] = definitions
@@ -129,9 +129,8 @@ class Rewriting:
         if dialect.untyped != "keep" and "type" not in draft and "anyOf" not in draft:
             give_type(self.work, draft)
         for keyword in [*draft]:
-            action = actions.get(keyword, other)
-            if action != "keep":
-                ACTIONS[action](self.work, draft, keyword, mentions)
+            if act := ACTIONS.get(actions.get(keyword, other)):
+                act(self.work, draft, keyword, mentions)
         if dialect.null == "nullable" and type(draft.get("type")) is list:
             draft = with_single_type(self.work, draft)
         if draft.get("items") is False and not dialect.boolean_schemas:
@@ -143,8 +142,8 @@ class Rewriting:
         if "object" in kinds or "properties" in draft:
             treat_object(self.work, draft, self.visit, at_root=at_root)
         if "enum" in draft:
-            self.work.size.values += len(draft["enum"])
-            self.work.size.text += sum(len(value) for value in draft["enum"] if type(value) is str)
+            self.work.values += len(draft["enum"])
+            self.work.text += sum(len(value) for value in draft["enum"] if type(value) is str)
         self._inside(draft)
         if mentions and not self.work.is_mute:
             mention = f"({', '.join(mentions)})"
@@ -225,7 +224,10 @@ class Rewriting:
             return dict(_REFUSED)
         if action == "alone" and type(target) is dict:
             if not draft.keys() - {"$defs", "definitions"}:
-                return self._in_defs(reference, target)
+                sent = self.work.references.in_defs(reference, target)
+                if sent != reference:
+                    self.note("info", "$ref", f"{reference} is sent as {sent}")
+                return {"$ref": sent}
             if self._is_open(target):
                 return self._wrap_reference(draft, reference)
         self.note("info", "$ref", "$ref is written out")
@@ -249,7 +251,9 @@ class Rewriting:
             return draft
         self.work.count()
         if reference and self._is_open(other):
-            self.note("error", "$ref", _endless_text(reference, self.dialect.name))
+            text = f"$ref {quoted(reference)} leads back to itself, which {self.dialect.name} cannot express"
+            advice = "write out as many levels as needed, or take the value as JSON text in a string"
+            self.note("error", "$ref", f"{text}; {advice}")
             return dict(_REFUSED)
         if len(self._chain) > MAX_REFERENCES:
             raise TooLargeError(f"more than {MAX_REFERENCES} schemas lead to one another; write some of them out")
@@ -285,8 +289,10 @@ class Rewriting:
         if not forms:
             del draft[keyword], draft["nullable"]
             return {**draft, "type": "null"}
+        # A $ref that stays one cannot be merged with what is next to it.
+        is_loop = dialect.keywords.get("$ref") == "alone" and type(forms[0]) is dict and "$ref" in forms[0]
         folded = one_enum(forms) if dialect.fold_enums else None
-        if folded is not None or (len(forms) == 1 and not dialect.union_siblings and not self._is_loop(forms[0])):
+        if folded is not None or (len(forms) == 1 and not dialect.union_siblings and not is_loop):
             if folded is not None:
                 mentions += folded[1]
                 self.note("info", keyword, f"{keyword} of single values is sent as one enum")
@@ -301,10 +307,6 @@ class Rewriting:
     def _is_open(self, target: Any) -> bool:
         """Return whether a $ref to this target leads back."""
         return id(target) in self._chain or id(target) in self._open[: self._inside_of]
-
-    def _is_loop(self, form: Any) -> bool:
-        """Return whether a form is a $ref that stays one."""
-        return type(form) is dict and "$ref" in form and self.dialect.keywords.get("$ref") == "alone"
 
     def _flatten(self, draft: Draft, keyword: str, mentions: list[str]) -> Draft:
         forms = draft.pop(keyword)
@@ -326,16 +328,3 @@ class Rewriting:
             self.note("error", "$ref", problem)
             return None
         return target
-
-    def _in_defs(self, reference: str, target: dict[str, Any]) -> dict[str, Any]:
-        sent = self.work.references.in_defs(reference, target)
-        if sent != reference:
-            self.note("info", "$ref", f"{reference} is sent as {sent}")
-        return {"$ref": sent}
-
-
-def _endless_text(reference: str, dialect: str) -> str:
-    return (
-        f"$ref {quoted(reference)} leads back to itself, which {dialect} cannot express; write out as many levels as "
-        "needed, or take the value as JSON text in a string"
-    )

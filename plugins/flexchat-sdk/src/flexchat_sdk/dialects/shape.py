@@ -81,8 +81,7 @@ def or_null(schema: dict[str, Any]) -> dict[str, Any]:
     if not kinds and not schema.keys() - ANNOTATIONS:
         return schema
     about = {key: schema[key] for key in ("description",) if key in schema}
-    rest = {key: value for key, value in schema.items() if key not in about}
-    return {"anyOf": [rest, {"type": "null"}], **about}
+    return {"anyOf": [{k: v for k, v in schema.items() if k not in about}, {"type": "null"}], **about}
 
 
 def _takes_null(form: Mapping[str, Any]) -> bool:
@@ -126,14 +125,6 @@ def _is_text(value: Any) -> bool:
     return type(value) is str
 
 
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float)
-
-
-def _is_names(value: Any) -> bool:
-    return type(value) is list and all(map(_is_text, value))
-
-
 def _is_table(value: Any) -> bool:
     return type(value) is dict and all(map(_is_schema, value.values()))
 
@@ -142,23 +133,19 @@ def _is_list(value: Any) -> bool:
     return type(value) is list and bool(value) and all(map(_is_schema, value))
 
 
-def _is_values(value: Any) -> bool:
-    return type(value) is list and bool(value)
-
-
 _NUMBERS = (
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems",
     "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
 )  # fmt: skip
 _SHAPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("description", "title", "format", "pattern", "$ref"), (_is_text, "a text")),
-    **dict.fromkeys(_NUMBERS, (_is_number, "a number")),
+    **dict.fromkeys(_NUMBERS, (lambda value: type(value) in (int, float), "a number")),
     **dict.fromkeys(SINGLE, (_is_schema, "a schema")),
     **dict.fromkeys(TABLES, (_is_table, "an object with a schema for each name")),
     **dict.fromkeys(LISTS, (_is_list, "a list of at least one schema")),
     **dict.fromkeys(("nullable", "uniqueItems"), (lambda value: type(value) is bool, "true or false")),
-    "required": (_is_names, "a list of names next to properties"),
-    "enum": (_is_values, "a list of at least one value"),
+    "required": (lambda value: type(value) is list and all(map(_is_text, value)), "a list of names next to properties"),
+    "enum": (lambda value: type(value) is list and bool(value), "a list of at least one value"),
 }
 
 

@@ -97,24 +97,14 @@ class TooLargeError(Exception):
 
 
 @attrs.define
-class Size:
-    """How much of a schema was produced so far; level is that of the current object."""
-
-    level: int = 0
-    nodes: int = 0
-    properties: int = 0
-    values: int = 0
-    text: int = 0
-
-
-@attrs.define
 class Work:
     """The rewriting of one schema for one dialect.
 
     Attributes:
         notes: What was done so far.
         references: The $refs of the schema.
-        size: How much was produced so far.
+        level: Of the current object.
+        nodes, properties, values, text: How much was produced so far.
         trail: The schemas being visited, outermost first.
         renames: Whether names that the service refuses are changed; else they are errors.
         names: The names that renamed properties are sent under, by their own.
@@ -124,15 +114,15 @@ class Work:
     dialect: SchemaDialect
     renames: bool = False
     notes: list[SchemaNote] = attrs.field(factory=list)
-    size: Size = attrs.field(factory=Size)
     trail: list[Any] = attrs.field(factory=list)
     names: dict[str, str] = attrs.field(factory=dict)
-    references: References = attrs.field()
+    level: int = 0
+    nodes: int = 0
+    properties: int = 0
+    values: int = 0
+    text: int = 0
+    references: References = attrs.Factory(lambda work: References(work.root), takes_self=True)
     _places: dict[int, str] | None = None
-
-    @references.default
-    def _of_root(self) -> References:
-        return References(self.root)
 
     @property
     def is_mute(self) -> bool:
@@ -153,17 +143,17 @@ class Work:
         Raises:
             TooLargeError: It has too many.
         """
-        self.size.nodes += 1
-        if self.size.nodes > MAX_NODES:
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
             raise TooLargeError(f"with its $refs written out the schema has more than {MAX_NODES} parts; repeat less")
 
     def check_size(self) -> None:
         """Note what exceeds the dialect's limits."""
         dialect = self.dialect
         for limit, count, what in (
-            (dialect.max_properties, self.size.properties, "properties"),
-            (dialect.max_enum_values, self.size.values, "enum values"),
-            (dialect.max_text, self.size.text, "characters in names and enum values"),
+            (dialect.max_properties, self.properties, "properties"),
+            (dialect.max_enum_values, self.values, "enum values"),
+            (dialect.max_text, self.text, "characters in names and enum values"),
         ):
             if limit is not None and count > limit:
                 self.note("error", "", f"the schema has {count} {what}, more than {limit}; split the tool")

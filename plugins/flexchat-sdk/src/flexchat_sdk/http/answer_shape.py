@@ -164,9 +164,7 @@ def known_number(value: object) -> int | None:
 def known_count(table: object, key: str) -> int | None:
     """Return a count in a table, of tokens or the like. None if it is not a count, or there is no table."""
     value = table.get(key) if isinstance(table, Mapping) else None
-    if type(value) is float and value.is_integer():
-        return int(value)
-    return value if type(value) is int else None
+    return int(value) if type(value) is int or (type(value) is float and value.is_integer()) else None
 
 
 def _path(where: str, key: str) -> str:

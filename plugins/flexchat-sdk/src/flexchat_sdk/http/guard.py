@@ -153,14 +153,11 @@ class AddressRule:
             return False  # refuse what cannot be parsed
         if host and self.names_host(host, port):
             return True
-        if self._networks and self._is_allowed(ip, port):
-            return True
-        return is_public(ip)
+        return self._is_allowed(ip, port) or is_public(ip)
 
     def _is_allowed(self, ip: Address, port: int) -> bool:
         # ::ffff:10.0.0.1 connects to 10.0.0.1, so the operator's entry for that address applies.
-        mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
-        ip = mapped or ip
+        ip = (ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None) or ip
         return any(
             network.version == ip.version and ip in network and allowed_port in (None, port)
             for network, allowed_port in self._networks
@@ -260,8 +257,7 @@ def _from_numbers(numbers: list[str]) -> ipaddress.IPv4Address:
     *first, last = values
     if len(values) > 4 or any(value > 255 for value in first) or last >= 256 ** (5 - len(values)):
         raise AddressRefusedError("the URL's host is not an IPv4 address")
-    high = sum(value << 8 * (3 - place) for place, value in enumerate(first))
-    return ipaddress.IPv4Address(high + last)
+    return ipaddress.IPv4Address(last + sum(value << 8 * (3 - place) for place, value in enumerate(first)))
 
 
 def _read_entry(entry: str) -> tuple[str | Network, int | None] | str:

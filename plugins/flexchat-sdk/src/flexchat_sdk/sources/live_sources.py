@@ -382,7 +382,8 @@ class LiveSources(ToolSources):
 
     def _log_changes(self, state: SourceState) -> None:
         """Log the warnings for people, each once."""
-        parts = [f"{len(reason)} {kind}" for kind in ("new", "changed", "gone") if (reason := _of(state, kind))]
+        counts = Counter(change.kind for change in state.changes)
+        parts = [f"{counts[kind]} {kind}" for kind in ("new", "changed", "gone") if counts[kind]]
         lines = []
         if parts and state.accepted:
             lines.append(f"tools that nobody has accepted: {', '.join(parts)}; flexchat tools diff {state.name}")
@@ -431,8 +432,8 @@ class LiveSources(ToolSources):
     def _check_seen(self, source: LiveSource, seen: Mapping[str, str | None]) -> None:
         record = self._records().get(source.name)
         now = source.now if source.now is not None else record.tools if record is not None else {}
-        changed = tuple(tool for tool, digest in seen.items() if _digest(now, tool) != digest)
-        if changed:
+        digests = {name: tool.digest for name, tool in now.items()}
+        if changed := tuple(tool for tool, digest in seen.items() if digests.get(tool) != digest):
             raise ToolChangedError(source.name, changed)
 
     def _change(self, changes: Mapping[str, ToolChange], tool: str, state: SourceState) -> ToolChange:
@@ -502,14 +503,6 @@ def _accept(record: KeptSource, changes: Iterable[ToolChange], fingerprint: str)
         if change.now is not None:
             tools[change.name] = change.now
     return attrs.evolve(record, tools=tools, edited=edited, fingerprint=fingerprint)
-
-
-def _of(state: SourceState, kind: str) -> list[ToolChange]:
-    return [change for change in state.changes if change.kind == kind]
-
-
-def _digest(tools: Mapping[str, SourcedTool], name: str) -> str | None:
-    return tools[name].digest if name in tools else None
 
 
 def _compare(source: LiveSource, accepted: Mapping[str, SourcedTool]) -> tuple[list[ToolChange], list[SourcedTool]]:

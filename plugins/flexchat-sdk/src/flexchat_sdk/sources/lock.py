@@ -150,7 +150,10 @@ def _text(records: Mapping[str, KeptSource]) -> str:
     """Return the file's content. Sources and tools are in order of their names; a tool's own keys stay in theirs."""
     sources = {}
     for name, source in sorted(records.items()):
-        tools = {**source.edited, **{tool: _as_data(definition) for tool, definition in source.tools.items()}}
+        tools = dict(source.edited)
+        for tool, definition in source.tools.items():
+            tools[tool] = {"hash": f"sha256:{definition.digest}", **definition.to_dict()}
+            del tools[tool]["name"]
         in_order = {tool: tools[tool] for tool in sorted(tools)}
         sources[name] = {"type": source.type, "fingerprint": source.fingerprint, "tools": in_order}
     data = {"about": _ABOUT, "version": VERSION, "sources": sources}
@@ -160,12 +163,6 @@ def _text(records: Mapping[str, KeptSource]) -> str:
     except UnicodeEncodeError:  # half of a surrogate pair
         text = json.dumps(data, indent=1)
     return text + "\n"
-
-
-def _as_data(tool: SourcedTool) -> dict[str, Any]:
-    data = tool.to_dict()
-    del data["name"]
-    return {"hash": f"sha256:{tool.digest}", **data}
 
 
 @contextlib.contextmanager
