@@ -5,7 +5,8 @@ import json
 import tomllib
 
 import pytest
-from flexchat_mcp.commands.entries import EntriesError, Entry, read_entries, toml_of
+from flexchat_mcp.commands.entries import EntriesError, read_entries
+from flexchat_sdk import toml_table
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,9 +95,9 @@ NO_HALVES = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
     env=st.dictionaries(NO_HALVES, NO_HALVES, max_size=3),
 )
 def test_what_is_written_is_toml_that_says_the_same(command, env):
-    table = {"command": command, "env": env}
+    table = {"name": "x", "command": command, "env": env}
 
-    assert tomllib.loads(toml_of(Entry(name="x", table=table)))["tools"]["mcp"] == [{"name": "x", **table}]
+    assert tomllib.loads(toml_table("[[tools.mcp]]", table))["tools"]["mcp"] == [table]
 
 
 @given(st.text())
