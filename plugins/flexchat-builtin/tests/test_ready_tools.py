@@ -4,6 +4,9 @@ import flexchat_builtin.plugin
 import pytest
 from flexchat.plugin import ToolContext
 from flexchat.plugin.host import PluginHost
+from flexchat_builtin.handlers import CASES, MAX_PATTERN
+from flexchat_builtin.parameters import MAX_TEXT
+from flexchat_builtin.reading import MAX_FIND
 
 
 @pytest.fixture
@@ -53,3 +56,13 @@ def test_asking_for_the_time_or_an_id_again_is_not_a_loop(host):
         "get_current_datetime",
         "generate_uuid",
     ]
+
+
+def test_the_limits_shown_to_models_are_those_of_the_handlers(host):
+    """The longest texts, and the names of the cases."""
+    tools = {name: tool.parameters["properties"] for name, tool in host.tools.by_name.items()}
+
+    assert {each["text"]["maxLength"] for each in tools.values() if "text" in each} == {MAX_TEXT}
+    assert tools["text_case"]["case"]["enum"] == [*CASES]
+    assert tools["text_search"]["pattern"]["maxLength"] == MAX_PATTERN
+    assert tools["read_result"]["find"]["maxLength"] == MAX_FIND

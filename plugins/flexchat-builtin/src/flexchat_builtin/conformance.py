@@ -13,11 +13,10 @@ from flexchat_testing import HandlerConformance, ImplementationConformance
 
 from . import handlers
 from .implementation import KIND
-from .plugin import flexchat_register_implementation_types
-from .ready_tools import ready_tools
+from .plugin import flexchat_register_implementation_types, flexchat_register_tools
 
 _PLUGIN = "flexchat_builtin.plugin"
-_TOOLS = {tool.name: tool for tool in ready_tools()}
+_TOOLS = {tool.name: tool for tool in flexchat_register_tools()}
 
 
 def _handler(call: Callable[..., Any]) -> ToolHandler:

@@ -11,18 +11,17 @@ take longer than a first calculation. Precedence, from loose to tight:
 from __future__ import annotations
 
 import difflib
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Literal, NamedTuple, NoReturn
 
 from .functions import CONSTANTS, FUNCTIONS, MANY
 from .lists import MAX_NUMBERS
 from .parameters import MathError
 
-MAX_CHARACTERS = 1_000
-"""Maximum length of an expression, without its lists."""
-
-MAX_WITH_LISTS = 10_000
+MAX_CHARACTERS, MAX_WITH_LISTS = 1_000, 10_000  # of an expression: without its lists, and with them
 
 _ILLEGAL = re.compile(r"[^0-9A-Za-z_+\-*/%^()\[\].,<>=!?: \t]")
 _LIST = re.compile(r"\[[^\[\]]*\]")
@@ -35,26 +34,10 @@ _TOKEN = re.compile(
     r"|(?P<end>$))"
 )
 
-_INSTEAD = {
-    **dict.fromkeys("×·", "write * for multiplication"),
-    "÷": "write / for division",
-    **dict.fromkeys("−–", "write the plain minus sign -"),
-    "π": "write pi",
-    "√": "write sqrt(…)",
-    "²": "write ^2",
-    "³": "write ^3",
-    "°": "angles are in radians; 45 degrees is 45 * pi / 180",
-    "≤": "write <=",
-    "≥": "write >=",
-    "≠": "write !=",
-    **dict.fromkeys("{}", "objects and sets are not supported"),
-    **dict.fromkeys("'\"", "text is not supported, only numbers"),
-    **dict.fromkeys(";\n\r", "only one expression is calculated at a time"),
-    "|": "bitwise operators are not supported; write or, or abs(…) for an absolute value",
-    "&": "bitwise operators are not supported; write and",
-    "~": "bitwise operators are not supported; write not",
-    **dict.fromkeys("$€£", "write amounts of money without the currency sign"),
-}
+# Characters, tokens and names that are not arithmetic, with what to write instead.
+_REFUSALS = json.loads(Path(__file__).with_name("refusals.json").read_text("utf-8"))
+_INSTEAD = {character: reason for reason, characters in _REFUSALS["characters"].items() for character in characters}
+_REASONS = {name: reason for reason, names in _REFUSALS["names"].items() for name in names.split()}
 
 
 class Token(NamedTuple):
@@ -111,57 +94,11 @@ def ascii_name(character: str) -> str:
     return f"'{character}'" if character.isprintable() else f"U+{ord(character):04X}"
 
 
-def _names(reason: str, names: str) -> dict[str, str]:
-    return dict.fromkeys(names.split(), reason)
-
-
-_UNITS = "units are not supported: convert with a factor"
-_RADIANS = "units are not supported: angles are in radians, 45 degrees is 45 * pi / 180"
-_MATRICES = "matrices are not supported, only lists of numbers"
-_PROGRAMS = "only arithmetic is supported, not programs"
-
-REASONS: Mapping[str, str] = {
-    **_names(
-        _UNITS,
-        "to in mm cm dm m km inch inches ft foot feet yard yards yd mile miles mi mg g kg ton tons tonne lb lbs lbm oz "
-        "ounce ounces pound pounds ms s sec second seconds minute minutes h hr hour hours day days week weeks month "
-        "months year years ml l liter liters litre gallon gallons cup cups kB MB GB bit bits byte bytes celsius degC "
-        "degF fahrenheit kelvin K J kJ W kW kWh V A N Pa bar psi Hz kmh mph USD EUR GBP dollar dollars euro euros cm2 "
-        "m2 m3 meter meters metre metres centimeter centimeters kilometer kilometers gram grams kilogram kilograms",
-    ),
-    **_names(_RADIANS, "deg degree degrees rad radian radians grad"),
-    **_names(
-        _MATRICES,
-        "matrix det inv transpose cross zeros ones identity range size eigs concat map filter sort subset reshape "
-        "trace norm kron diag cumsum linspace column row index sparse array list len",
-    ),
-    **_names("complex numbers are not supported", "i j complex re im conj arg"),
-    **_names("fractions are not supported: write a / b", "fraction"),
-    **_names("big numbers are not supported: numbers have about 16 digits", "bignumber bigint BigNumber Decimal"),
-    **_names(
-        "algebra is not supported, only numbers",
-        "simplify derivative rationalize resolve lsolve solve integrate integral diff limit polynomialRoot lusolve",
-    ),
-    **_names("random numbers are not supported", "random randomInt pickRandom"),
-    **_names(
-        _PROGRAMS,
-        "import createUnit config parse parser compile evaluate eval exec typed help print format lambda def for while "
-        "return if else open os sys getattr chain",
-    ),
-    **_names("write log(x), the natural logarithm", "ln"),
-    **_names("write mean(…)", "avg average"),
-    **_names("write ^ for the power", "power"),
-    **_names("write abs(…)", "fabs"),
-    **_names("write fix(…)", "trunc int"),
-    **_names("write pi, sqrt(…) and so on without a prefix", "math Math np numpy"),
-}
-
-
 def unknown(name: str, names: Iterable[str]) -> MathError:
     """Build the error for a name that is neither a function nor a constant."""
     text = name if len(name) <= 40 else name[:39] + "…"
-    if name in REASONS:
-        return MathError(f"'{text}' is not available: {REASONS[name]}")
+    if name in _REASONS:
+        return MathError(f"'{text}' is not available: {_REASONS[name]}")
     folded = {k.casefold(): k for k in names}
     close = difflib.get_close_matches(text.casefold(), folded, n=1)
     hint = f"did you mean '{folded[close[0]]}'?" if close else "variables are not supported; put in the number"
@@ -430,21 +367,11 @@ class _Parser:
         text = self._token.text
         if self._token.kind == "end":
             raise MathError("the expression ends where a number is expected")
-        if text in _REFUSED:
-            raise MathError(_REFUSED[text])
-        if text in REASONS:
+        if text in _REFUSALS["tokens"]:
+            raise MathError(_REFUSALS["tokens"][text])
+        if text in _REASONS:
             raise unknown(text, ())
         raise MathError(f"unexpected '{text}' at character {self._token.place}")
-
-
-_REFUSED = {
-    ",": "a comma separates the arguments of a function; write 1234.5 for 1,234.5",
-    "//": "'//' is not an operator; write floor(a / b)",
-    "<<": "bitwise operators are not supported; write * 2^n",
-    ">>": "bitwise operators are not supported; write floor(a / 2^n)",
-    ".": "a '.' belongs inside a number: attributes are not supported",
-    ":": "ranges are not supported",
-}
 
 
 def _is_percent(node: Node) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
-from flexchat.plugin import ImplementationType, ToolDefinition, ToolHandler, hookimpl
+from flexchat.plugin import Implementation, ImplementationType, ToolDefinition, ToolHandler, hookimpl
 
 from . import handlers, reading
 from .implementation import KIND, BuiltinSettings, check, run
-from .ready_tools import ready_tools
 
 _HANDLERS = (
     handlers.math_eval,
@@ -45,5 +46,9 @@ def flexchat_register_tool_handlers() -> Iterator[ToolHandler]:
 
 @hookimpl
 def flexchat_register_tools() -> Iterator[ToolDefinition]:
-    """Register the ready-made tools."""
-    return ready_tools()
+    """Register the ready-made tools of ready_tools.json. Models read their descriptions."""
+    for tool in json.loads(Path(__file__).with_name("ready_tools.json").read_text("utf-8")):
+        handler = tool.pop("handler", tool["name"])
+        yield ToolDefinition(
+            **tool, implementation=Implementation(type=KIND, settings={"handler": handler}), effect="read"
+        )

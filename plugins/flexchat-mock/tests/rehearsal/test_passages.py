@@ -6,8 +6,7 @@ import pytest
 from flexchat import Document
 from flexchat.turn.template import rag_context
 from flexchat_mock.rehearsal import encode_tools
-from flexchat_mock.rehearsal.passages import from_passages, read_passages
-from flexchat_mock.rehearsal.provider import HONESTY, answer
+from flexchat_mock.rehearsal.provider import HONESTY, answer, from_passages, read_passages
 from flexchat_sdk import ChatOptions, SystemMessage, UserMessage
 from hypothesis import given
 from hypothesis import strategies as st

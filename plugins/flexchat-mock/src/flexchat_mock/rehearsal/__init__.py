@@ -1,7 +1,7 @@
 """The provider "rehearsal": answers by word matching, without a model.
 
 plan.py splits a message into requests, selects a tool for each, and assigns values that values.py extracts from the
-text to the tool's parameters. provider.py summarizes results, passages.py quotes documents.
+text to the tool's parameters. provider.py summarizes results and quotes documents.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 import attrs
 from flexchat import Implementation, ToolDefinition
 from flexchat.host import Mask, SchemaEngine, limited_work, schema_problems
-from flexchat_mock.recording import record_mock, shape_of
+from flexchat_mock.commands.record import record_mock, shape_of
 from hypothesis import given
 from hypothesis import strategies as st
 
