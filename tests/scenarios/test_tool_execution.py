@@ -438,7 +438,7 @@ async def test_secrets_stay_out_of_errors(make_tool):
     """What came from the environment and what looks like a secret is masked (TC-120, TC-43)."""
     from flexchat.calls.calls import ToolParts
     from flexchat.calls.manager import ToolManager
-    from flexchat.plugin.threads import run_in_thread  # noqa: F401  # imported here to show nothing else is needed
+    from flexchat.plugin.foreign import run_in_thread  # noqa: F401  # imported here to show nothing else is needed
 
     @tool
     async def query() -> str:

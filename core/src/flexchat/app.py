@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 import attrs
 
-from .assembly import Held, Parts, assemble, assemble_rule, installed_plugins, plugins_for, split_model
+from .assembly import Parts, assemble, assemble_rule, installed_plugins, plugins_for, split_model
 from .calls.manager import ToolLike, as_definition
 from .config.model import IntentTable, LimitsTable, ResponseRule, RuleTools, TopicTable
 from .conversations.view import Conversations
@@ -62,7 +62,7 @@ from .plugin.contracts import ChatProvider, ConversationStore, SeparateJournal
 from .plugin.foreign import ForeignError, contained
 from .plugin.hooks import AppInfo, ModelRequest
 from .plugin.host import PluginHost
-from .plugin.tool_sources import OpenSource
+from .plugin.tool_sources import Closable, OpenSource
 from .request import CommonRequestOptions, RequestOptions, read_request
 from .turn.active import ActiveTurn
 from .turn.engine import TurnEngine
@@ -847,6 +847,6 @@ def from_a_fork(kind: str, process: int | None) -> str:
     )
 
 
-async def _close(resource: Held) -> None:
+async def _close(resource: Closable) -> None:
     with contextlib.suppress(ProviderError, OSError):  # nothing can be done about a connection that breaks now
         await resource.aclose()

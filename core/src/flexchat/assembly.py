@@ -6,7 +6,7 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -24,7 +24,7 @@ from .plugin.contracts import ChatProvider, ClosableFetcher, ConversationStore, 
 from .plugin.foreign import contained, error_name
 from .plugin.hooks import Hooks
 from .plugin.host import BLOCKED_BY_CONFIG, FETCHER, SOURCE_LOADER, PluginHost
-from .plugin.tool_sources import OpenSource
+from .plugin.tool_sources import Closable, OpenSource
 from .tools.registry import verify_trouble
 from .tools.settings import allowed_tools, read_tool_settings, tool_trouble
 from .tools.sources import ToolSources, settings_of, source_tables
@@ -35,12 +35,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SLOW_LOAD_MS = 1000  # a plugin that takes longer is logged, because every command loads every plugin
-
-Held: TypeAlias = (
-    "ChatProvider | LocalModels | Reranker | Retriever | ConversationStore | Effects | SeparateJournal "
-    "| ClosableFetcher | ToolSources"
-)
-"""Anything that holds connections and is closed with the chat."""
 
 
 @attrs.frozen(kw_only=True)
@@ -66,10 +60,10 @@ class Parts:
     fetcher: ClosableFetcher | None = None
     packages: Mapping[str, str] = attrs.field(factory=dict)
     notes: tuple[Problem, ...] = ()
-    holds: tuple[Held, ...] = attrs.field()
+    holds: tuple[Closable, ...] = attrs.field()
 
     @holds.default
-    def _all(self) -> tuple[Held, ...]:
+    def _all(self) -> tuple[Closable, ...]:
         store = self.conversations
         return (
             *(llm.provider for llm in self.llms.values()),
@@ -150,6 +144,12 @@ def assemble(
     if review:
         run_reviews(reading, host, Reviewed(config=config, tools=manager, llms=llms, plugins=host))
     manager.start_sources(functools.partial(create_fetcher, host, config, mask))
+    # The distances that suit each embedder, by "PROVIDER/MODEL".
+    usual_thresholds = {
+        f"{kind.name}/{model}": thresholds
+        for kind in host.providers.by_name.values()
+        for model, thresholds in kind.embedding_thresholds.items()
+    }
     return Parts(
         config=config,
         llms=llms,
@@ -160,7 +160,7 @@ def assemble(
         local_models=local,
         conversations=conversations,
         journal=journal,
-        usual_thresholds=_usual_thresholds(host),
+        usual_thresholds=usual_thresholds,
         mask=mask,
         fetcher=fetcher,
         packages={name: host.providers.package(entry.provider) for name, entry in config.llms.items()},
@@ -173,15 +173,6 @@ def _log_rules_with_all_tools(config: Config, manager: ToolManager) -> None:
         if rule.tools is not None and rule.tools.enabled and rule.tools.allowed_tools is None:
             names = manager.get_registry().names()
             log.info("responses[%d] names no allowed_tools: all %d tools are offered", index, len(names))
-
-
-def _usual_thresholds(host: PluginHost) -> dict[str, tuple[float, float]]:
-    """Return the distances that suit each embedder, by "PROVIDER/MODEL"."""
-    return {
-        f"{kind.name}/{model}": thresholds
-        for kind in host.providers.by_name.values()
-        for model, thresholds in kind.embedding_thresholds.items()
-    }
 
 
 def split_model(named: str, host: PluginHost) -> tuple[str, str]:
@@ -293,24 +284,20 @@ def installed_plugins(block: Mapping[str, str] | None = None, prefer: Iterable[s
     return host
 
 
-def blocked_by(reading: ReadConfig) -> dict[str, str]:
-    """Return the plugins a configuration blocks, each with the place that blocks it."""
-    return dict.fromkeys(_plugin_names(reading, "block").values(), BLOCKED_BY_CONFIG)
-
-
-def preferred_by(reading: ReadConfig) -> tuple[str, ...]:
-    """Return the plugins a configuration prefers over others offering the same name."""
-    return tuple(_plugin_names(reading, "prefer").values())
+def plugin_choice(reading: ReadConfig) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the plugins a configuration blocks, each with the place that blocks it, and those it prefers."""
+    blocked = dict.fromkeys(_plugin_names(reading, "block").values(), BLOCKED_BY_CONFIG)
+    return blocked, tuple(_plugin_names(reading, "prefer").values())
 
 
 def plugins_for(reading: ReadConfig) -> PluginHost:
     """Return the installed plugins, with a configuration's block and prefer applied."""
-    return installed_plugins(blocked_by(reading), preferred_by(reading))
+    return installed_plugins(*plugin_choice(reading))
 
 
 def as_configured(host: PluginHost, reading: ReadConfig) -> PluginHost:
     """Return a host with a configuration's block and prefer applied: the same one, if they are already."""
-    return host.configured(blocked_by(reading), preferred_by(reading))
+    return host.configured(*plugin_choice(reading))
 
 
 def require_gates(host: PluginHost) -> None:

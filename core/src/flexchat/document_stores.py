@@ -142,11 +142,8 @@ class StoreOpener:
                 return None
             if choice.llm not in self.local:
                 names = [*self.llms, *self.local]
-                hint = did_you_mean(choice.llm, names)
-                listed = ", ".join(names) or "none"
-                self.reading.problem(
-                    (*path, "llm"), f"nothing makes embeddings as '{choice.llm}'{hint}; there is {listed}"
-                )
+                text = f"nothing makes embeddings as '{choice.llm}'{did_you_mean(choice.llm, names)}"
+                self.reading.problem((*path, "llm"), f"{text}; there is {', '.join(names) or 'none'}")
                 return None
         resolve = functools.partial(self.llms.resolve, choice.llm, choice.model, beside=self.local)
         resolved = self.reading.attempt(path, resolve)

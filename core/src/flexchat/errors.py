@@ -269,10 +269,8 @@ class FetchError(ToolError):
     """A request sent with ToolContext.fetcher got no usable answer. A tool may let it through.
 
     Attributes:
-        retryable: Whether sending the same again may help.
         may_have_arrived: Whether the service may have got the request, and acted on it. If a tool that changes
             something lets such an error through, its effect is unknown.
-        retry_after_s: How long to wait before that, in seconds; None if unspecified.
         blames_service: Whether this counts as a failure of the service; None counts neither way.
     """
 

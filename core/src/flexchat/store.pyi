@@ -78,5 +78,5 @@ from .plugin.contracts import (
 from .plugin.foreign import error_name as error_name, error_text as error_text
 from .plugin.hookspecs import hookimpl as hookimpl
 from .plugin.ranking import fused as fused, reranked as reranked
-from .plugin.threads import run_in_thread as run_in_thread
+from .plugin.foreign import run_in_thread as run_in_thread
 from .files import replacing as replacing

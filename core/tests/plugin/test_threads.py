@@ -5,7 +5,7 @@ import contextvars
 import threading
 
 import pytest
-from flexchat.plugin.threads import STILL_RUNNING, run_in_thread
+from flexchat.plugin.foreign import STILL_RUNNING, run_in_thread
 
 variable = contextvars.ContextVar("variable", default="")
 

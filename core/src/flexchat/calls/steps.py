@@ -34,9 +34,8 @@ from ..domain.text import is_encodable, scrub_json
 from ..errors import ArgumentsError, ToolError, nearest
 from ..plugin.call import Call, Deadline, Rest, Stage, Tell, current_call
 from ..plugin.contracts import Retriever, ToolContext, ToolHandler
-from ..plugin.foreign import contained
+from ..plugin.foreign import STILL_RUNNING, contained, run_in_thread
 from ..plugin.hooks import HookCall, ToolGate
-from ..plugin.threads import STILL_RUNNING, run_in_thread
 from ..schema.check import ArgumentChecker, CheckedArguments, load
 from ..schema.wording import joined, quoted
 from ..tools.registry import ToolRegistry

@@ -18,7 +18,7 @@ from ..domain.prices import Cost, ModelPrice
 from ..endpoints import CIRCUIT_OPEN, CircuitOpen, Endpoint, WatchedCall
 from ..errors import MAX_RETRY_AFTER_S, ProviderError, ProviderOverloadedError, UnknownLLMError
 from ..plugin.contracts import ChatProvider, ProviderType
-from ..plugin.threads import run_in_thread
+from ..plugin.foreign import run_in_thread
 from .prices import configured, known_price, takes_long
 
 log = logging.getLogger(__name__)
@@ -260,14 +260,7 @@ class Llms(Mapping[str, LLM]):
         Args:
             entries: The config's entries, for their default models, max_parallel and prices; None for none.
         """
-        settings: dict[str, dict[str, Any]] = {
-            name: {
-                "default_model": entry.default_model,
-                "max_parallel": entry.max_parallel,
-                "prices": configured(entry.prices),
-            }
-            for name, entry in (entries or {}).items()
-        }
+        settings = {name: settings_of(entry) for name, entry in (entries or {}).items()}
         return cls(LLM(name=name, provider=each, **settings.get(name, {})) for name, each in providers.items())
 
     def resolve(
@@ -329,6 +322,12 @@ class LocalModels(Mapping[str, LLM]):
         async with contextlib.AsyncExitStack() as closing:
             while self._opened:
                 closing.push_async_callback(self._opened.popitem()[1].provider.aclose)
+
+
+def settings_of(entry: LLMEntry) -> dict[str, Any]:
+    """Return the attributes of an LLM that its entry in the config sets, apart from its retries."""
+    prices = configured(entry.prices)
+    return {"default_model": entry.default_model, "max_parallel": entry.max_parallel, "prices": prices}
 
 
 async def _repeated(attempts: Attempts, ask: Callable[[Attempts], Awaitable[T]]) -> T:

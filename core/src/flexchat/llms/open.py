@@ -15,22 +15,17 @@ from ..domain.masking import secrets_of_environment
 from ..endpoints import Endpoint, Endpoints
 from ..plugin.contracts import ChatProvider, DocumentStoreType, ProviderType
 from ..plugin.records import Records
-from .llm import LLM
-from .prices import configured
+from .llm import LLM, settings_of
 
 if TYPE_CHECKING:
     from ..config.reading import ReadConfig  # loads cattrs, needed only when a configuration is read
 
 MIN_KEY_CHARS = 8  # local servers accept "none" or "ollama" as a key: words an error text may need
 
-CORE_KEYS = {
-    "llms": own_keys(LLMEntry),
-    "stores": own_keys(StoreEntry),
-}
-"""An entry's keys that are core's; the others belong to the plugin."""
-
+# An entry's keys that are core's; the others belong to the plugin.
+CORE_KEYS = {"llms": own_keys(LLMEntry), "stores": own_keys(StoreEntry)}
+# Those that a document store also gets if its config_class has a field for them.
 SHARED_KEYS = frozenset({"description", "collection", "match_threshold", "partial_threshold", "top_k"})
-"""Those that a document store gets, too, if its config_class has a field for them."""
 
 
 @attrs.frozen
@@ -54,10 +49,8 @@ def read_entries(
     services: dict[str, Configured] = {}
     for path, table in reading.tables(section):
         name = table.get("provider")
-        if path[-1] in given:
-            continue
-        if not isinstance(name, str):
-            continue  # reported when core's own keys are structured
+        if path[-1] in given or not isinstance(name, str):
+            continue  # a name that is no text is reported when core's own keys are structured
         kind: ProviderType | DocumentStoreType | None = records.by_name.get(name)
         if kind is None:
             reading.problem((*path, "provider"), records.missing(name))
@@ -145,12 +138,10 @@ def open_llm(name: str, service: Configured, entry: LLMEntry, endpoints: Endpoin
     return LLM(
         name=name,
         provider=provider,
-        default_model=entry.default_model,
         endpoint=_endpoint(provider, endpoints or Endpoints()),
         retries=entry.retries,
         delay_s=entry.retry_delay_ms / 1000,
-        max_parallel=entry.max_parallel,
-        prices=configured(entry.prices),
+        **settings_of(entry),
     )
 
 

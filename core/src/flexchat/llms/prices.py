@@ -122,15 +122,8 @@ def _read(found: Any, source: str) -> ModelPrice | None:
     prices = found.get_prices(datetime.datetime.now(datetime.UTC))
     if getattr(prices, "requests_kcount", None):
         return ModelPrice(price=None, window=found.context_window)  # a price per request does not follow from tokens
-    rates = {
-        ours: getattr(prices, theirs, None)
-        for ours, theirs in (
-            ("input", "input_mtok"),
-            ("output", "output_mtok"),
-            ("cached_input", "cache_read_mtok"),
-            ("cache_write", "cache_write_mtok"),
-        )
-    }
+    theirs = {"input": "input", "output": "output", "cached_input": "cache_read", "cache_write": "cache_write"}
+    rates = {name: getattr(prices, f"{key}_mtok", None) for name, key in theirs.items()}
     limits = sorted({tier.start for rate in rates.values() for tier in getattr(rate, "tiers", ())})
     return ModelPrice(
         price=_price(rates, 0, source),

@@ -43,7 +43,7 @@ from .contracts import (
 )
 from .hooks import AppInfo as AppInfo, ModelRequest as ModelRequest
 from .hookspecs import ProvisionalHookWarning as ProvisionalHookWarning, hookimpl as hookimpl, hookspec as hookspec
-from .threads import run_in_thread as run_in_thread
+from .foreign import run_in_thread as run_in_thread
 from .tool_sources import (
     ConfiguredSource as ConfiguredSource,
     SourceServer as SourceServer,

@@ -43,9 +43,9 @@ from ..domain.prices import ModelPrice
 from ..domain.questions import Reply
 from ..errors import Problem
 from .call import REPORTED_AGAIN_S, Call, Cited, EarlierResult, current_turn
-from .summaries import summary_from
-from .threads import run_in_thread
-from .tool_sources import ConfiguredSource
+from .foreign import run_in_thread
+from .records import summary_from
+from .tool_sources import Closable, ConfiguredSource
 
 if TYPE_CHECKING:
     from ..domain.masking import Mask
@@ -54,7 +54,7 @@ ToolEncoder = Callable[[Sequence[ToolDefinition]], list[dict[str, Any]]]
 """Converts tool definitions into a provider's format. Pure; leaves its input alone."""
 
 
-class ChatProvider(Protocol):
+class ChatProvider(Closable, Protocol):
     """One configured LLM service. Opened with the app, closed with it.
 
     Extra abilities are declared by an extra method: StreamingProvider, EmbeddingProvider, ToolsOrFormatProvider,
@@ -83,9 +83,6 @@ class ChatProvider(Protocol):
         Raises:
             ProviderError: As for generate_chat.
         """
-
-    async def aclose(self) -> None:
-        """Release connections. Called once, at the end."""
 
 
 class StreamingProvider(ChatProvider, Protocol):
@@ -166,7 +163,7 @@ class StandInProvider(ChatProvider, Protocol):
     """
 
 
-class Retriever(Protocol):
+class Retriever(Closable, Protocol):
     """One configured document store that can be searched, as all of them can. DocumentStore can also be filled."""
 
     async def query(
@@ -189,9 +186,6 @@ class Retriever(Protocol):
         Raises:
             RetrievalError: The store cannot be queried.
         """
-
-    async def aclose(self) -> None:
-        """Release resources. Called once, at the end."""
 
 
 class DocumentStore(Retriever, Protocol):
@@ -257,21 +251,19 @@ class Embedder(Protocol):
         """
 
 
-class Reranker(Protocol):
+class Reranker(Closable, Protocol):
     """Reads a question together with passages, and scores how well each fits."""
 
     async def rerank(self, query: str, passages: Sequence[str]) -> Sequence[float]:
         """Return a score for each passage, in order; greater is better."""
 
-    async def aclose(self) -> None:
-        """Release resources. Called once, at the end."""
 
-
-class ConversationStore(Protocol):
+class ConversationStore(Closable, Protocol):
     """Keeps conversations. Each belongs to a tenant, and no method ever looks beyond the given one.
 
-    Writes are durable when a method returns. Every method may raise StorageError. It does so for a name (of a tenant, a
-    conversation, a turn) that cannot be kept unchanged: merging two names could mix up tenants.
+    Writes are durable when a method returns. A method that takes a conversation, apart from append, raises
+    UnknownConversationError if there is none of that id. Every method may raise StorageError. It does so for a name (of
+    a tenant, a conversation, a turn) that cannot be kept unchanged: merging two names could mix up tenants.
     """
 
     async def append(self, conversation: str, turn: ConversationTurn, *, tenant: str) -> None:
@@ -281,18 +273,10 @@ class ConversationStore(Protocol):
         """
 
     async def turns(self, conversation: str, *, tenant: str, last: int | None = None) -> Sequence[ConversationTurn]:
-        """Return a conversation's turns, oldest first; with ``last``, only that many of the latest.
-
-        Raises:
-            UnknownConversationError: There is no conversation with that id.
-        """
+        """Return a conversation's turns, oldest first; with ``last``, only that many of the latest."""
 
     async def get(self, conversation: str, *, tenant: str) -> ConversationInfo:
-        """Return a conversation without its messages.
-
-        Raises:
-            UnknownConversationError: There is no conversation with that id.
-        """
+        """Return a conversation without its messages."""
 
     async def list(
         self, *, tenant: str, search: str | None = None, limit: int = 50, before: str | None = None
@@ -309,24 +293,14 @@ class ConversationStore(Protocol):
         """
 
     async def rename(self, conversation: str, title: str, *, tenant: str) -> None:
-        """Rename a conversation.
-
-        Raises:
-            UnknownConversationError: There is no conversation with that id.
-        """
+        """Rename a conversation."""
 
     async def delete(self, conversation: str, *, tenant: str) -> None:
         """Delete a conversation with all its turns and, if the ledger of effects is kept here, its effects' texts.
 
         A JournalingStore also deletes the journal of its turns; one that is running belongs to no conversation from
         then on: it may end, but is not added, and once its owner is dead, there is no such turn.
-
-        Raises:
-            UnknownConversationError: There is no conversation with that id.
         """
-
-    async def aclose(self) -> None:
-        """Release resources. Called once, at the end."""
 
 
 class HistoryStore(ConversationStore, Protocol):
@@ -341,11 +315,7 @@ class HistoryStore(ConversationStore, Protocol):
         Args:
             after: The version of an earlier history of this conversation: only turns added since then are returned. If
                 it is not one, or the conversation has been deleted since, even if it has been started again with turns
-                of the same ids, the history is whole.
-
-        Raises:
-            UnknownConversationError: There is no conversation with that id.
-        """
+                of the same ids, the history is whole."""
 
 
 class KeepingEffects(ConversationStore, Protocol):
@@ -355,7 +325,7 @@ class KeepingEffects(ConversationStore, Protocol):
         """Return the ledger, in the same database; closed with the store."""
 
 
-class EffectLedger(Protocol):
+class EffectLedger(Closable, Protocol):
     """Keeps a row for each effect, so that none happens twice and none is lost; see flexchat.domain.effects.
 
     When claim, remember, finish, release and settle return, their changes are on disk. Leases are measured by a clock
@@ -413,8 +383,7 @@ class EffectLedger(Protocol):
         """Settle, by a person's verdict, an effect that is "unknown" or whose owner is dead.
 
         Raises:
-            UnknownEffectError: As for get.
-            CannotSettleError: It is neither.
+            UnknownEffectError: As for get. CannotSettleError: It is neither.
         """
 
     async def get(self, key: str, *, tenant: str) -> Effect:
@@ -455,9 +424,6 @@ class EffectLedger(Protocol):
 
     async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
         """Forget the texts of a deleted conversation's effects, also of unknown ones. The rows stay."""
-
-    async def aclose(self) -> None:
-        """Release resources. Called once, at the end."""
 
 
 class JournalingStore(ConversationStore, Protocol):
@@ -601,7 +567,7 @@ class TurnJournal(Protocol):
         """
 
 
-class SeparateJournal(TurnJournal, Protocol):
+class SeparateJournal(TurnJournal, Closable, Protocol):
     """A journal of turns whose conversations are in another store, so ending a turn is not one transaction with it."""
 
     async def end(self, end: TurnEnd) -> None:
@@ -613,9 +579,6 @@ class SeparateJournal(TurnJournal, Protocol):
 
     async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
         """Delete the turns of a deleted conversation; running ones belong to no conversation from then on."""
-
-    async def aclose(self) -> None:
-        """Close what it holds open."""
 
 
 @attrs.frozen(kw_only=True)
@@ -984,11 +947,8 @@ class ImplementationType:
     summary: str = summary_from("run", "settings_class")
 
 
-class ClosableFetcher(Fetcher, Protocol):
+class ClosableFetcher(Fetcher, Closable, Protocol):
     """A Fetcher whose connections are closed with the chat."""
-
-    async def aclose(self) -> None:
-        """Close all connections."""
 
 
 @attrs.frozen(kw_only=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import attrs
 
 from ..domain.sourced import SourcedTool
-from .summaries import summary_from
+from .records import summary_from
 
 if TYPE_CHECKING:
     from ..domain.fetching import Fetcher
@@ -46,7 +46,14 @@ class SourceServer:
     )
 
 
-class ToolSource(Protocol):
+class Closable(Protocol):
+    """Anything that holds connections and is closed with the chat."""
+
+    async def aclose(self) -> None:
+        """Release resources. Called once, at the end."""
+
+
+class ToolSource(Closable, Protocol):
     """An opened source of tools: a document that has been read, a server that is connected.
 
     A source may have more methods:
@@ -80,9 +87,6 @@ class ToolSource(Protocol):
         Raises:
             ToolSourceError: They cannot be read. Any other exception is reported as a fault of the source.
         """
-
-    async def aclose(self) -> None:
-        """Release resources. Called once, at the end."""
 
 
 @attrs.frozen(kw_only=True)

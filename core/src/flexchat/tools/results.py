@@ -171,8 +171,7 @@ def _key(key: Any) -> str:
     return plain if isinstance(plain, str) else _strict(plain)
 
 
-READER = "read_result"
-"""The tool that reads on in a long result, given its id and where to start."""
+READER = "read_result"  # the tool that reads on in a long result, given its id and where to start
 
 
 def for_the_model(result: ToolResult, max_chars: int, name: str | None = None, id: str | None = None) -> str:

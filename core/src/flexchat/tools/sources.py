@@ -67,6 +67,9 @@ class Surroundings:
 class ToolSources:
     """The tool sources of one chat. This class has none: plugins subclass it (SourceLoaderType).
 
+    Methods that take the name of a source raise UnknownToolSourceError if there is none. ``tenant`` is the caller's: a
+    source may run a server for each. ``allowed`` is as in ToolRegistry.names.
+
     A source offers its accepted tools, kept in flexchat.tools.lock: those it had when it was first opened, and those a
     person has accepted since. A tool that has changed goes on being offered as accepted, if it can still be called.
 
@@ -97,9 +100,6 @@ class ToolSources:
         """Open the sources of these tools, unless that was done or has just failed; never raises.
 
         The first tools of a source are accepted without review.
-
-        Args:
-            allowed: As in ToolRegistry.names.
         """
 
     async def find(self, name: str) -> ToolDefinition | None:
@@ -107,11 +107,7 @@ class ToolSources:
         return None
 
     def missing(self, allowed: Collection[str] | None = None) -> list[str]:
-        """Return the reasons tools are missing: sources of theirs never opened, and changed tools held back.
-
-        Args:
-            allowed: As in ToolRegistry.names.
-        """
+        """Return the reasons tools are missing: sources of theirs never opened, and changed tools held back."""
         return []
 
     def notes(self) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -123,25 +119,16 @@ class ToolSources:
         return [self.state(name) for name in self.by_name]
 
     def state(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
-        """Return the state of a source; opens nothing.
-
-        Args:
-            tenant: The caller's tenant: a source may run a server for each.
-
-        Raises:
-            UnknownToolSourceError: There is no such source.
-        """
+        """Return the state of a source; opens nothing."""
         self.refuse(name)
 
     async def look(self, name: str, *, tenant: str = DEFAULT_TENANT, accept_first: bool = True) -> SourceState:
         """Open a source, read its tools, and return its state.
 
         Args:
-            tenant: As in state.
             accept_first: Whether its tools are accepted without review, if none of it ever were.
 
         Raises:
-            UnknownToolSourceError: There is no such source.
             ToolSourceError: It cannot be opened, or its tools cannot be read.
             ToolsLockError: The accepted tools cannot be read.
         """
@@ -150,25 +137,12 @@ class ToolSources:
     async def restart(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
         """Restart the server behind a source, read its tools, and return its state; accepts nothing.
 
-        A source without a server is only read. Calls under way fail as if the server had died.
-
-        Args:
-            tenant: As in state.
-
-        Raises:
-            UnknownToolSourceError, ToolSourceError, ToolsLockError: As look.
+        A source without a server is only read. Calls under way fail as if the server had died. Raises as look.
         """
         self.refuse(name)
 
     async def review(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
-        """Return the state of a source, with its warnings in its changes; opens nothing.
-
-        Args:
-            tenant: As in state.
-
-        Raises:
-            UnknownToolSourceError: There is no such source.
-        """
+        """Return the state of a source, with its warnings in its changes; opens nothing."""
         self.refuse(name)
 
     async def accept(
@@ -182,7 +156,7 @@ class ToolSources:
                 None for a tool that is gone. A version accepted already is no error.
 
         Raises:
-            UnknownToolSourceError: There is no such source, or nothing is to be accepted of a tool named.
+            UnknownToolSourceError: Nothing is to be accepted of a tool named.
             ToolChangedError: A tool no longer has the digest that was seen.
             ToolSourceError: As look.
             ToolsLockError: The file cannot be read or written.
@@ -190,11 +164,7 @@ class ToolSources:
         self.refuse(name)
 
     def others(self, name: str) -> dict[str, list[str]]:
-        """Return the names that other tools have and a source's could have: by their owner, without its prefix.
-
-        Raises:
-            UnknownToolSourceError: There is no such source.
-        """
+        """Return the names that other tools have and a source's could have: by their owner, without its prefix."""
         self.refuse(name)
 
     def take_over(self, old: ToolSources) -> None:

@@ -15,8 +15,7 @@ from ..domain import QuestionAnswered, QuestionAsked
 from ..domain.codec import value_to_dict
 from ..domain.questions import NOBODY, OnQuestion, Question, Reply
 from ..plugin.call import Call, RunningTurn
-from ..plugin.foreign import contained
-from ..plugin.threads import run_in_thread
+from ..plugin.foreign import contained, run_in_thread
 from ..schema.check import load
 from ..schema.limits import UncheckedError, schema_problems
 from ..schema.value_problem import value_problem

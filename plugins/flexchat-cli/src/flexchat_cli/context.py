@@ -195,9 +195,9 @@ class CommandContext:
         Raises:
             UsageError: --no-plugin names a plugin that is not installed.
         """
-        from flexchat.assembly import blocked_by, installed_plugins, preferred_by
+        from flexchat.assembly import installed_plugins, plugin_choice
 
-        blocked, preferred = ({}, ()) if config is None else (blocked_by(config), preferred_by(config))
+        blocked, preferred = ({}, ()) if config is None else plugin_choice(config)
         host = installed_plugins({**blocked, **dict.fromkeys(self.no_plugin, "--no-plugin")}, preferred)
         known = [report.name for report in host.reports]
         for name in self.no_plugin:
@@ -238,10 +238,10 @@ class CommandContext:
             blocked: set[str] = {*self.no_plugin}
             preferred: tuple[str, ...] = ()
             if config is not None:
-                from flexchat.assembly import blocked_by, preferred_by
+                from flexchat.assembly import plugin_choice
 
-                blocked |= blocked_by(config).keys()
-                preferred = preferred_by(config)
+                more, preferred = plugin_choice(config)
+                blocked |= more.keys()
             self._commands = installed_commands(blocked, preferred)
         return self._commands
 

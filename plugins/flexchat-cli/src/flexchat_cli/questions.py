@@ -12,7 +12,7 @@ from typing import Any
 import click
 from flexchat.domain import Implementation, ToolDefinition
 from flexchat.domain.questions import Question, Reply
-from flexchat.plugin.threads import run_in_thread
+from flexchat.plugin.foreign import run_in_thread
 from flexchat.schema.limits import UncheckedError
 from flexchat.schema.value_problem import value_problem
 

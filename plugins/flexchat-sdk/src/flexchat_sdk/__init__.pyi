@@ -62,7 +62,7 @@ from flexchat.plugin.contracts import (
 )
 from flexchat.plugin.foreign import error_name as error_name, error_text as error_text
 from flexchat.plugin.hookspecs import hookimpl as hookimpl
-from flexchat.plugin.threads import run_in_thread as run_in_thread
+from flexchat.plugin.foreign import run_in_thread as run_in_thread
 
 from .body import Body as Body, merged as merged
 from .building import AnswerParts as AnswerParts, usage_of as usage_of
