@@ -7,7 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from flexchat.plugin.threads import run_in_thread
+from flexchat.plugin.foreign import run_in_thread
 
 
 async def load_module(name: str) -> Any:
