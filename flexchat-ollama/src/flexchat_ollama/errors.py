@@ -6,14 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flexchat_sdk import (
-    ProviderConnectionError,
-    ProviderError,
-    ProviderRequestError,
-    Refusals,
-    Report,
-    read_report,
-)
+from flexchat_sdk import ProviderConnectionError, ProviderError, ProviderRequestError, Refusals, Report, read_report
 
 # Sources: harmony/harmonyparser.go, model/parsers/*.go, llm/llama_server.go, openai/openai.go.
 _MALFORMED = re.compile(

@@ -47,8 +47,7 @@ class OpenAIConfig(HttpSettings):
         default=None,
     )
     tools_with_format: bool | None = key(
-        "Whether to send tools and a response_format in one request; default: only to OpenAI and Azure.",
-        default=None,
+        "Whether to send tools and a response_format in one request; default: only to OpenAI and Azure.", default=None
     )
     media_in_results: bool | None = key(
         "Whether models are shown the images and files that tools return; default: OpenAI's models that can see are.",

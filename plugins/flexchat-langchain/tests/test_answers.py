@@ -1,10 +1,9 @@
 """What a LangChain model answers is read by the same rule as the services' own JSON."""
 
 import pytest
-from flexchat_langchain.answers import assistant_message, finish_reason, raw_finish, usage_of
+from flexchat_langchain.answers import ChunkDraft, assistant_message, finish_reason, raw_finish, usage_of
 from flexchat_langchain.config import LangChainConfig
 from flexchat_langchain.provider import LangChainProvider
-from flexchat_langchain.streaming import ChunkDraft
 from flexchat_sdk import AnswerEnd, ChatOptions, ProviderProtocolError, TextDelta, TextPart, UserMessage
 from flexchat_sdk.http.answer_shape import WrongShape
 from langchain_core.language_models import BaseChatModel

@@ -12,7 +12,7 @@ from flexchat.host import message_from_dict, message_to_dict
 from flexchat.plugin import ToolCall
 from flexchat_langchain.answers import assistant_message, finish_reason
 from flexchat_langchain.config import LangChainConfig
-from flexchat_langchain.history import as_sent
+from flexchat_langchain.messages import as_sent
 from flexchat_langchain.options import prepared
 from flexchat_langchain.provider import LangChainProvider
 from flexchat_sdk import (

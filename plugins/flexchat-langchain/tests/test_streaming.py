@@ -1,7 +1,7 @@
 """Chunks of any kind as events: what was passed on is what the whole answer says."""
 
 from flexchat.plugin import ToolCall
-from flexchat_langchain.streaming import ChunkDraft
+from flexchat_langchain.answers import ChunkDraft
 from flexchat_sdk import ReasoningDelta, TextDelta, ToolCallEnd, ToolCallStart
 from hypothesis import given
 from hypothesis import strategies as st

@@ -6,7 +6,7 @@ import pytest
 from agent_server import AgentServer
 from flexchat import FlexChat, TextDelta, tool
 from flexchat_langchain.answers import assistant_message
-from flexchat_langchain.history import as_sent
+from flexchat_langchain.messages import as_sent
 from langchain_core.messages import AIMessage
 
 QUESTION = "What is the weather in Paris and Rome, and what is 12.5 * 8?"

@@ -42,6 +42,5 @@ class AnthropicConfig(HttpSettings):
     cache: bool = key("Mark tools, instructions and the conversation so far for the service's cache.", default=False)
     cache_ttl: Literal["5m", "1h"] = key("How long the cache keeps what is marked.", default="5m")
     media_in_results: bool | None = key(
-        "Whether models are shown the images and files that tools return; default: Claude is.",
-        default=None,
+        "Whether models are shown the images and files that tools return; default: Claude is.", default=None
     )

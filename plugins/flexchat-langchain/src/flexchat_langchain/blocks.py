@@ -33,18 +33,9 @@ CALL_BLOCKS = frozenset({"tool_use", "tool_call", "tool_call_chunk", "function_c
 TEXTS = {"text": "text", "output_text": "text", "text-plain": "text"}
 _THOUGHTS = {"reasoning": "reasoning", "thinking": "thinking", "reasoning_content": "reasoning_content"}
 _REDACTED = frozenset({"redacted_thinking"})
-_KINDS: Mapping[str, Literal["image", "audio", "video", "document"]] = {
-    "image": "image",
-    "audio": "audio",
-    "video": "video",
-    "file": "document",
-}
-_ANY_TYPE = {
-    "image": "image/png",
-    "audio": "audio/wav",
-    "video": "video/mp4",
-    "document": "application/pdf",
-}
+_Kind = Literal["image", "audio", "video", "document"]
+_KINDS: Mapping[str, _Kind] = {"image": "image", "audio": "audio", "video": "video", "file": "document"}
+_ANY_TYPE = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4", "document": "application/pdf"}
 _CALL_END = frozenset({"input_json_delta"})  # from a ChatAnthropic stream that ended before its call began
 
 
@@ -95,12 +86,16 @@ def result_content(text: str, media: Sequence[MediaPart]) -> str | list[str | di
     return [{"type": "text", "text": text}, *map(media_block, media)] if media else text
 
 
-def result_parts(content: Any) -> tuple[str, tuple[MediaPart, ...]]:
-    """Split a tool message's content into text and media; unknown blocks are shown as JSON."""
+def content_parts(content: Any, separator: str) -> tuple[str, tuple[MediaPart, ...]]:
+    """Split a message's content into text and media; unknown blocks are shown as JSON.
+
+    Args:
+        separator: Between the texts.
+    """
     if isinstance(content, str):
         return content, ()
     others, media = apart(content)
-    return "".join(map(_read, others)), media
+    return separator.join(map(_read, others)), media
 
 
 def apart(content: Iterable[Any], *, inline: bool = False) -> tuple[list[Any], tuple[MediaPart, ...]]:
@@ -126,20 +121,6 @@ def media_block(part: MediaPart) -> dict[Any, Any]:
     return {**block, "extras": {"filename": part.name}} if part.name else block
 
 
-def user_parts(content: Any) -> tuple[str, tuple[MediaPart, ...]]:
-    """Split a user message's content into text and media; unknown blocks are shown as JSON."""
-    if isinstance(content, str):
-        return content, ()
-    texts, media = [], []
-    for block in content:
-        part = _medium(block) if isinstance(block, Mapping) else None
-        if part is not None:
-            media.append(part)
-        else:
-            texts.append(_read(block))
-    return "\n".join(texts), tuple(media)
-
-
 def _medium(block: Mapping[str, Any]) -> MediaPart | None:
     """Convert a block to a medium; None if it is not one, or its data is not valid Base64."""
     kind = _KINDS.get(str(block.get("type")))
@@ -160,9 +141,7 @@ def _medium(block: Mapping[str, Any]) -> MediaPart | None:
     return MediaPart(kind=kind, mime_type=str(mime_type or _ANY_TYPE[kind]), data=decoded, name=name)
 
 
-def _addressed(
-    kind: Literal["image", "audio", "video", "document"], url: Any, mime_type: Any, name: str | None
-) -> MediaPart | None:
+def _addressed(kind: _Kind, url: Any, mime_type: Any, name: str | None) -> MediaPart | None:
     if not isinstance(url, str) or not url:
         return None
     head, comma, data = url.partition(",")

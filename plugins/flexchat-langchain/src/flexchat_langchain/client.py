@@ -283,11 +283,7 @@ class _Dialogue:
     """One message and its answers as LangChain messages; see flexchat.turn.rounds.Dialogue."""
 
     def __init__(
-        self,
-        client: LangChainClient,
-        turn: ActiveTurn,
-        messages: list[BaseMessage],
-        tools: Sequence[ToolDefinition],
+        self, client: LangChainClient, turn: ActiveTurn, messages: list[BaseMessage], tools: Sequence[ToolDefinition]
     ) -> None:
         self._client, self._turn, self._messages = client, turn, messages
         self._offered = tuple(tool.name for tool in tools)

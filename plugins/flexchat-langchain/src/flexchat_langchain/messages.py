@@ -1,20 +1,22 @@
-"""Conversion between FlexChat's and LangChain's messages, for programs that store conversations as the latter.
+"""Conversion between FlexChat's and LangChain's messages: of a conversation that is sent, and of those programs store.
 
-Data without an equivalent in LangChain's messages (signatures, ids of services, the raw text of a call) is embedded in
-the AIMessage, and used again if the message has not been changed since.
+In the latter, data without an equivalent in LangChain's messages (signatures, ids of services, the raw text of a call)
+is embedded in the AIMessage, and used again if the message has not been changed since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, assert_never
 
 from flexchat.host import message_from_dict, message_to_dict
 from flexchat.plugin import ToolCall
 from flexchat_sdk import (
     AssistantMessage,
+    AssistantPart,
     MediaPart,
     Message,
+    ProviderData,
     ReasoningPart,
     RefusalPart,
     SystemMessage,
@@ -22,11 +24,14 @@ from flexchat_sdk import (
     ToolMessage,
     UserMessage,
     finite,
+    from_bytes,
+    to_bytes,
+    with_accepted_media,
 )
 from langchain_core import messages as lc
 
 from .answers import assistant_message
-from .blocks import media_block, result_content, result_parts, text_of, user_content, user_parts
+from .blocks import SCOPE, content_parts, media_block, result_content, sendable, text_of, user_content
 
 CARRIED = "flexchat_message"
 """Key in an AIMessage's additional_kwargs: our message, whole, as message_to_dict has it."""
@@ -123,7 +128,7 @@ def _read(message: lc.BaseMessage, names: Mapping[str, str]) -> Message:
         case lc.AIMessage():
             return _carried(message) or assistant_message(message, keep_ids=True)
         case lc.ToolMessage():
-            text, media = result_parts(message.content)
+            text, media = content_parts(message.content, "")
             return ToolMessage(
                 tool_call_id=message.tool_call_id,
                 name=message.name or names.get(message.tool_call_id, ""),
@@ -143,7 +148,7 @@ def _read(message: lc.BaseMessage, names: Mapping[str, str]) -> Message:
 
 
 def _user(content: Any) -> UserMessage:
-    text, media = user_parts(content)
+    text, media = content_parts(content, "\n")
     return UserMessage(content=text, media=media)
 
 
@@ -168,3 +173,89 @@ def _call_fields(message: lc.AIMessage) -> list[tuple[Any, ...]]:
         *((call["id"], call["name"], call["args"]) for call in message.tool_calls),
         *((call["id"], call["name"], call["args"]) for call in message.invalid_tool_calls),
     ]
+
+
+def as_sent(messages: Sequence[Message], origin: str) -> list[lc.BaseMessage]:
+    """Convert a conversation for the model with this origin.
+
+    The model's own answers are sent back unchanged; from answers of other models only texts and calls are sent. An
+    unreadable call is sent without arguments: integrations drop or reject invalid calls, which would orphan their
+    results. System messages in the middle are moved to the start, because some integrations accept them only there.
+    """
+    instructions = [message.content for message in messages if isinstance(message, SystemMessage) and message.content]
+    sent: list[lc.BaseMessage] = [lc.SystemMessage(content=sendable("\n\n".join(instructions)))] if instructions else []
+    ids: dict[str, str] = {}
+    for message in messages:
+        match message:
+            case SystemMessage():
+                continue
+            case UserMessage():
+                sent.append(lc.HumanMessage(content=user_content(message.content, message.media)))
+            case AssistantMessage():
+                for call in message.tool_calls:
+                    ids[call.id] = _wire_id(call, origin, ids.values())
+                answer = _sent_assistant(message, origin, ids)
+                sent += [answer] if answer.content or answer.tool_calls else []
+            case ToolMessage():
+                sent.append(
+                    lc.ToolMessage(
+                        content=sendable(with_accepted_media(message, _nothing).content),
+                        tool_call_id=ids.get(message.tool_call_id, message.tool_call_id),
+                        name=message.name,
+                        status="error" if message.is_error else "success",
+                    )
+                )
+            case _:
+                assert_never(message)
+    return sent
+
+
+def _nothing(part: MediaPart) -> bool:
+    # Whether an integration accepts images in results is not detectable; if it does not, the service answers 400.
+    return False
+
+
+def _sent_assistant(message: AssistantMessage, origin: str, ids: Mapping[str, str]) -> lc.AIMessage:
+    blocks = [block for part in message.parts if (block := _sent_block(part, origin, ids)) is not None]
+    has_blocks = any("block" in _ours(part.provider_data, origin) for part in message.parts)
+    beside = _ours(message.provider_data, origin)
+    return lc.AIMessage(
+        content=blocks if has_blocks else "".join(block["text"] for block in blocks),
+        tool_calls=[
+            {
+                "type": "tool_call",
+                "id": ids[call.id],
+                "name": call.name,
+                "args": from_bytes(to_bytes(finite(dict(call.arguments or {})))),
+            }
+            for call in message.tool_calls
+        ],
+        additional_kwargs=dict(beside.get("additional_kwargs", {})),
+        response_metadata=dict(beside.get("response_metadata", {})),
+    )
+
+
+def _sent_block(part: AssistantPart, origin: str, ids: Mapping[str, str]) -> Any:
+    data = _ours(part.provider_data, origin)
+    if "block" in data:
+        block = data["block"]
+        if isinstance(part, ToolCall) and ids[part.id] != part.wire_id:
+            return {key: ids[part.id] if value == part.wire_id else value for key, value in block.items()}
+        return block
+    if isinstance(part, TextPart | RefusalPart) and part.text:
+        return {"type": "text", "text": sendable(part.text)}
+    return None
+
+
+def _wire_id(call: ToolCall, origin: str, used: Collection[str]) -> str:
+    # Without an id, or with a repeated one, send FlexChat's id: results refer to calls by id.
+    is_ours = call.provider_data is not None and _is_ours(call.provider_data, origin)
+    return call.wire_id if call.wire_id and is_ours and call.wire_id not in used else call.id
+
+
+def _ours(data: ProviderData | None, origin: str) -> Mapping[str, Any]:
+    return data.data if data is not None and _is_ours(data, origin) else {}
+
+
+def _is_ours(data: ProviderData, origin: str) -> bool:
+    return data.scope == SCOPE and data.origin == origin

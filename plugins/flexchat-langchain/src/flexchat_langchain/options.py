@@ -76,39 +76,23 @@ def prepared(model: BaseChatModel, options: ChatOptions) -> Prepared:
 
 
 def _changes(model: BaseChatModel, options: ChatOptions, warnings: list[str]) -> dict[str, Any]:
+    reasoning = options.reasoning or Reasoning()
+    effort: Any = reasoning.effort
+    effort_fields: tuple[str, ...] = _EFFORT_FIELDS
+    if effort is not None and _is(type(model), _THINKS_OR_NOT):
+        effort, effort_fields = effort != "none", ("reasoning",)
     changes: dict[str, Any] = {}
-    for option, names in _FIELDS.items():
-        value = getattr(options, option)
-        if value is None:
-            continue
-        field = _field(model, names)
-        if field is None:
-            warnings.append(f"{_name(model)} has no {option}: it is left out")
-        else:
+    for value, names, warning in (
+        *((getattr(options, option), names, f"has no {option}: it is left out") for option, names in _FIELDS.items()),
+        (effort, effort_fields, "has no setting for reasoning effort: reasoning.effort is left out"),
+        (reasoning.budget_tokens, _BUDGET_FIELDS, "has no reasoning budget: reasoning.budget_tokens is left out"),
+        (reasoning.summary, (), "cannot return its reasoning: reasoning.summary is left out"),
+    ):
+        field = next((name for name in names if name in type(model).model_fields), None)
+        if value is not None and field is not None:
             changes[field] = value
-    if options.reasoning is not None:
-        changes.update(_reasoning(model, options.reasoning, warnings))
-    return changes
-
-
-def _reasoning(model: BaseChatModel, reasoning: Reasoning, warnings: list[str]) -> dict[str, Any]:
-    changes: dict[str, Any] = {}
-    if reasoning.effort is not None:
-        field = _field(model, _EFFORT_FIELDS)
-        if _is(type(model), _THINKS_OR_NOT):
-            changes["reasoning"] = reasoning.effort != "none"
-        elif field is not None:
-            changes[field] = reasoning.effort
-        else:
-            warnings.append(f"{_name(model)} has no setting for reasoning effort: reasoning.effort is left out")
-    if reasoning.budget_tokens is not None:
-        field = _field(model, _BUDGET_FIELDS)
-        if field is not None:
-            changes[field] = reasoning.budget_tokens
-        else:
-            warnings.append(f"{_name(model)} has no reasoning budget: reasoning.budget_tokens is left out")
-    if reasoning.summary is not None:
-        warnings.append(f"{_name(model)} cannot return its reasoning: reasoning.summary is left out")
+        elif value is not None:
+            warnings.append(f"{_name(model)} {warning}")
     return changes
 
 
@@ -146,11 +130,6 @@ def _bound(model: BaseChatModel, options: ChatOptions, warnings: list[str]) -> R
     except NotImplementedError:
         text = f"{_name(model)} takes no tools: its class has no bind_tools"
         raise ProviderRequestError(text, provider="langchain", kind="unsupported_tools") from None
-
-
-def _field(model: BaseChatModel, names: tuple[str, ...]) -> str | None:
-    fields = type(model).model_fields
-    return next((name for name in names if name in fields), None)
 
 
 def _is(cls: type, names: frozenset[str]) -> bool:

@@ -26,13 +26,12 @@ from flexchat_sdk import (
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 
-from .answers import assistant_message, finish_reason, raw_finish, usage_of
+from .answers import ChunkDraft, assistant_message, finish_reason, raw_finish, usage_of
 from .config import LangChainConfig
 from .errors import provider_error
-from .history import as_sent
+from .messages import as_sent
 from .models import address_of, close_model, dropped_settings, load_class, make_model, named_model, secrets_of
 from .options import Prepared, combines_tools_and_format, prepared
-from .streaming import ChunkDraft
 
 _TURNS_TO_CLOSE = 10
 _OVER = object()

@@ -8,14 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from flexchat import FlexChat, ToolCall, ToolDefinition, ToolResult
-from flexchat.host import (
-    ToolDefinitionError,
-    ToolManager,
-    UnknownNameError,
-    current_info,
-    did_you_mean,
-    new_call_id,
-)
+from flexchat.host import ToolDefinitionError, ToolManager, UnknownNameError, current_info, did_you_mean, new_call_id
 from flexchat.plugin import Call, Implementation
 from langchain_core.tools import BaseTool, Tool, ToolException
 from pydantic import PrivateAttr
