@@ -59,7 +59,7 @@ from .domain.journal import (
     JournaledEvent as JournaledEvent,
 )
 from .domain.prices import Cost as Cost, ModelPrice as ModelPrice, Price as Price, PriceSettings as PriceSettings
-from .domain.questions import OnQuestion as OnQuestion, Question as Question, Reply as Reply
+from .domain.turn import OnQuestion as OnQuestion, Question as Question, Reply as Reply
 from .domain.sourced import SourcedTool as SourcedTool, ToolChange as ToolChange
 from .domain.version import __version__ as __version__
 from .errors import (

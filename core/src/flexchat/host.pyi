@@ -72,12 +72,15 @@ from .plugin.call import current_info as current_info
 from .plugin.foreign import contained as contained, error_name as error_name
 from .plugin.host import ENTRY_POINT_GROUP as ENTRY_POINT_GROUP, GATES_GROUP as GATES_GROUP, PluginHost as PluginHost
 from .request import MAX_KEY_CHARS as MAX_KEY_CHARS, is_key as is_key
-from .schema.check import ArgumentChecker as ArgumentChecker
+from .schema.check import (
+    ArgumentChecker as ArgumentChecker,
+    not_finite as not_finite,
+    size_problems as size_problems,
+    value_problem as value_problem,
+)
 from .schema.engine import SchemaEngine as SchemaEngine, limited_work as limited_work
 from .schema.limits import UncheckedError as UncheckedError, schema_problems as schema_problems
 from .schema.patterns import NOT_BLANK as NOT_BLANK
-from .schema.size import not_finite as not_finite, size_problems as size_problems
-from .schema.value_problem import value_problem as value_problem
 from .schema.wording import label as label, sentence as sentence
 from .tools.sources import ToolSources as ToolSources
 from .tools.python_function import with_stand_in as with_stand_in

@@ -34,7 +34,7 @@ from .domain.journal import (
     TurnState as TurnState,
 )
 from .domain.keys import key as key, secret_key as secret_key
-from .domain.turn_json import (
+from .domain.conversation import (
     history_from_json as history_from_json,
     turn_from_json as turn_from_json,
     turn_from_parts as turn_from_parts,

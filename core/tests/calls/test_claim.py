@@ -12,9 +12,9 @@ from flexchat.calls.effects import Effects
 from flexchat.calls.manager import ToolManager
 from flexchat.conversations.memory_ledger import MemoryLedger
 from flexchat.domain import EffectCall, ToolResult, TurnInfo
+from flexchat.domain.conversation import result_from_json, result_to_json
 from flexchat.domain.effects import arguments_digest, effect_key
 from flexchat.domain.masking import Mask
-from flexchat.domain.turn_json import result_from_json, result_to_json
 from flexchat.errors import StorageError, ToolDefinitionError, ToolError
 from flexchat.plugin.call import Call, PluginStep
 from flexchat.plugin.hooks import Hooks

@@ -16,7 +16,7 @@ from flexchat.domain import (
     ToolMessage,
     UserMessage,
 )
-from flexchat.domain.turn_json import turn_from_dict
+from flexchat.domain.conversation import turn_from_dict
 
 INFO = ConversationInfo(id="c", title="Sums", turns=1, started_at="2026-01-01", used_at="2026-01-02")
 TURN = ConversationTurn(

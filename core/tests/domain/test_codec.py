@@ -26,7 +26,7 @@ from flexchat.domain import (
     UserMessage,
 )
 from flexchat.domain.codec import message_from_dict, message_to_dict, value_from_dict, value_to_dict
-from flexchat.domain.turn_json import (
+from flexchat.domain.conversation import (
     history_from_json,
     result_from_json,
     result_to_json,

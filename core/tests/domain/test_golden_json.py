@@ -40,10 +40,10 @@ from flexchat.domain import (
     Usage,
     UserMessage,
     codec,
-    turn_json,
+    conversation,
 )
 from flexchat.domain.prices import Price
-from flexchat.domain.questions import Question, Reply
+from flexchat.domain.turn import Question, Reply
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "kept.json").read_text())
 OPAQUE = ProviderData(
@@ -231,10 +231,10 @@ def test_a_kept_turn_opens_and_is_written_as_before(name, turn):
     """As one text and as the two parts of a store."""
     text, parts = GOLDEN[name]["text"], GOLDEN[name]["parts"]
 
-    assert turn_json.turn_from_json(text) == turn_json.turn_from_parts(*parts) == turn
-    assert json.loads(turn_json.turn_to_json(turn)) == json.loads(text)
-    assert [*map(json.loads, turn_json.turn_to_parts(turn))] == [*map(json.loads, parts)]
-    assert [one.messages for one in turn_json.history_from_json([text, parts[0]])] == [turn.messages] * 2
+    assert conversation.turn_from_json(text) == conversation.turn_from_parts(*parts) == turn
+    assert json.loads(conversation.turn_to_json(turn)) == json.loads(text)
+    assert [*map(json.loads, conversation.turn_to_parts(turn))] == [*map(json.loads, parts)]
+    assert [one.messages for one in conversation.history_from_json([text, parts[0]])] == [turn.messages] * 2
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -248,11 +248,11 @@ def test_a_step_of_a_journal_opens_and_is_written_as_before(name):
 def test_a_kept_result_opens_and_is_written_as_before():
     """As in a ledger of effects, from the value and from its encoded form."""
     for result, text in zip((DONE.result, FAILED.result), GOLDEN["results"][:2], strict=True):
-        assert turn_json.result_from_json(text) == result
-        assert json.loads(turn_json.result_to_json(result)) == json.loads(text)
+        assert conversation.result_from_json(text) == result
+        assert json.loads(conversation.result_to_json(result)) == json.loads(text)
     encoded = ToolResult(success=True, tool_name="add", result={"sum": 3}, encoded='{"sum": 3}')
 
-    assert turn_json.result_to_json(encoded) == GOLDEN["results"][2]
+    assert conversation.result_to_json(encoded) == GOLDEN["results"][2]
 
 
 def test_an_exported_turn_opens_and_is_written_as_before():

@@ -7,8 +7,8 @@ import pytest
 from flexchat.domain import PhaseRecord, Profile, Round, Turn, Usage
 from flexchat.domain.chat import ChatResponse
 from flexchat.domain.codec import value_from_dict
+from flexchat.domain.conversation import turn_from_json, turn_to_json
 from flexchat.domain.prices import Cost, ModelPrice, Price, dollars
-from flexchat.domain.turn_json import turn_from_json, turn_to_json
 from flexchat.turn.recording import conversation_turn
 from hypothesis import given
 from hypothesis import strategies as st

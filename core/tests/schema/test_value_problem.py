@@ -3,8 +3,8 @@
 import functools
 
 import pytest
+from flexchat.schema.check import value_problem
 from flexchat.schema.limits import UncheckedError
-from flexchat.schema.value_problem import value_problem
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator

@@ -13,13 +13,13 @@ import attrs
 from ..conversations.effect_rows import EndState, claimed_anew, time_text
 from ..conversations.memory_ledger import NewEffect, Row
 from ..domain import Claim, Effect, EffectCall, ToolDefinition, ToolResult, TurnInfo
+from ..domain.conversation import result_from_json, result_to_json
 from ..domain.effects import MAX_ARGUMENTS_CHARS, MAX_HANDLE_CHARS, MAX_RESULT_CHARS, arguments_digest, effect_key
 from ..domain.masking import Mask
 from ..domain.media import describe_media
-from ..domain.turn_json import result_from_json, result_to_json
 from ..errors import EffectUnknownError, StorageError, UnknownEffectError
 from ..plugin.call import Call, Rest, Stage
-from ..schema.size import is_small
+from ..schema.check import is_small
 from ..tools.registry import ToolRegistry
 from ..tools.results import shortened
 from .effects import Effects

@@ -35,17 +35,11 @@ _FLAGS_ELSEWHERE = "adgimnsuvxy"  # flags used after a pattern in JavaScript, Pe
 _MAX_LISTED = 20
 _MAX_INTENTS = 300_000  # most comparisons of intent conditions with names, in all rules together; half a second
 
-MIN_WRITTEN_KEY_CHARS = 12
-"""Characters; a shorter "key" is a dummy for local servers, such as "none" or "ollama"."""
+MIN_WRITTEN_KEY_CHARS = 12  # characters; a shorter "key" is a dummy for local servers, such as "none" or "ollama"
 
 
 def check(document: ConfigDocument, tools: Collection[str] = ()) -> tuple[list[Problem], list[Problem]]:
-    """Return the problems and the notes.
-
-    Args:
-        tools: Names of tools given in code, which rules may name in addition to those of the registry; SOURCE/* for a
-            tool source given in code.
-    """
+    """Return the problems and the notes; tools are the names of those given in code, SOURCE/* for a tool source."""
     checker = _Checker(document, tools)
     checker.services()
     checker.rules()
@@ -72,22 +66,15 @@ def _is_written(value: Any) -> bool:
 
 
 def _credentials_of_tools(document: ConfigDocument) -> Iterator[tuple[KeyPath, Any]]:
-    """Yield the possible secrets of auth and headers: of implementations in tools.registry, and of tool sources.
-
-    A source's auth has the names that its document gives them, so all of it counts.
-    """
-    tools = document.data.get("tools")
-    for name, entries in tools.items() if isinstance(tools, dict) else ():
-        for index, entry in enumerate(entries if isinstance(entries, list) else ()):
-            inside = ("implementation",) if name == "registry" else ()
-            table = entry.get("implementation") if inside and isinstance(entry, dict) else entry
-            if not isinstance(table, dict):
-                continue
-            for key in ("auth", "headers"):
-                for path, value in walk(table.get(key), ("tools", name, index, *inside, key)):
-                    last = str(path[-1])
-                    if (key == "auth" and not inside) or (is_secret_name(last) and not last.endswith("_url")):
-                        yield path, value
+    """Yield what may be secret in tools: the auth and headers of implementations, and all of a source's auth."""
+    for at, entry in document.tables("tools", "*", "*"):
+        inside = ("implementation",) if at[1] == "registry" else ()
+        table: Any = entry.get("implementation") if inside else entry
+        for key in ("auth", "headers") if isinstance(table, dict) else ():
+            for path, value in walk(table.get(key), (*at, *inside, key)):
+                last = str(path[-1])
+                if (key == "auth" and not inside) or (is_secret_name(last) and not last.endswith("_url")):
+                    yield path, value
 
 
 def keys_in_the_file(document: ConfigDocument) -> list[Problem]:
@@ -111,24 +98,27 @@ class _Checker(Report):
         self._intents_left = _MAX_INTENTS
         self._llms = self._names("llms")
         self._stores = self._names("stores")
-        self._tools = self._tool_names() | set(tools)
-        self._has_sources = self._sources() or any(name.endswith("/*") for name in tools)
-        self._rules = self._tables("responses")
+        names = (tool.get("name") for _, tool in document.tables("tools", "registry", "*"))
+        self._tools = {*tools, *(name for name in names if isinstance(name, str))}
+        core = own_keys(ToolsTable)  # any other list of tables in tools is of sources
+        of_tools = ((key, value) for _, table in document.tables("tools") for key, value in table.items())
+        self._has_sources = any(name.endswith("/*") for name in tools) or any(
+            isinstance(value, list) and value and key not in core for key, value in of_tools
+        )
+        self._rules = [(path, rule) for path, rule in document.tables("responses", "*") if isinstance(path[1], int)]
         tables = [document.data["stores"][name] for name in sorted(self._stores or ())]
         collections = (table.get("collection") if isinstance(table, dict) else None for table in tables)
+        # The only collections used, if each store is pinned to one; otherwise None is among them.
         self._pinned: dict[Any, None] = dict.fromkeys(name if isinstance(name, str) else None for name in collections)
 
     def services(self) -> None:
         """Check that there are services, and those that run the phases."""
-        data = self.document.data
-        if data.get("llms", {}) == {}:
+        if self.document.data.get("llms", {}) == {}:
             self.problem(("llms",), "no LLM is configured: add an entry to 'llms'")
-        for name in ("topic", "intent"):
-            table = data.get(name)
-            if isinstance(table, dict):
-                self._model_choice((name,), table)
-                if table.get("model") is not None and table.get("llm") is None:
-                    self.problem((name, "model"), "whose model? 'llm' names the entry in llms")
+        for path, table in (*self.document.tables("topic"), *self.document.tables("intent")):
+            self._model_choice(path, table)
+            if table.get("model") is not None and table.get("llm") is None:
+                self.problem((*path, "model"), "whose model? 'llm' names the entry in llms")
 
     def rules(self) -> None:
         """Check each rule, and that each one can be reached."""
@@ -183,9 +173,8 @@ class _Checker(Report):
         for key, value in match.items():
             here = (*path, key)
             if key not in MATCH_KEYS:
-                hint = self._hint(key, MATCH_KEYS) or (
-                    f" (known: {', '.join(PROFILE_FIELDS)}, each also with _contains or _regexp)"
-                )
+                known = f" (known: {', '.join(PROFILE_FIELDS)}, each also with _contains or _regexp)"
+                hint = self._hint(key, MATCH_KEYS) or known
                 self.problem(path, f"unknown key '{shortened(key)}'{hint}", at=here)
             elif key == "reasoning":
                 if isinstance(value, bool):
@@ -202,20 +191,17 @@ class _Checker(Report):
                 hint = self._hint(value, RAG_RESULTS)
                 words = ", ".join(f'"{word}"' for word in RAG_RESULTS)
                 self.problem(here, f"expected one of {words}, got {describe_value(value)}{hint}")
-            elif self._stores == frozenset() and _asks_for_documents(key, value):
+            elif self._stores == frozenset() and (
+                field_of(key) in ("service", "collection")
+                or (key == "rag_results" and value in ("match", "partial", "any"))
+            ):
                 self.note(here, "no document store is configured (stores), so this rule never fits")
             elif key == "service" and self._stores is not None and value not in self._stores:
                 self._unknown(here, "document store", value, self._stores)
-            elif key == "collection":
-                self._collection(here, value)
-
-    def _collection(self, path: KeyPath, wanted: str) -> None:
-        """Note that no store has this collection, if each is pinned to one."""
-        pinned = self._pinned
-        if pinned and wanted not in pinned and None not in pinned:
-            listing = ", ".join(shortened(name) for name in itertools.islice(pinned, _MAX_LISTED))
-            listing += ", …" if len(pinned) > _MAX_LISTED else ""
-            self.note(path, f"only {listing} is used (stores), so this rule never fits")
+            elif key == "collection" and self._pinned.keys().isdisjoint((value, None)) and self._pinned:
+                listing = ", ".join(shortened(name) for name in itertools.islice(self._pinned, _MAX_LISTED))
+                listing += ", …" if len(self._pinned) > _MAX_LISTED else ""
+                self.note(here, f"only {listing} is used (stores), so this rule never fits")
 
     def _no_such_intent(self, path: KeyPath, key: str, wanted: str) -> bool:
         """Note it if no message can have an intent that meets this condition, and return whether that is so."""
@@ -235,17 +221,13 @@ class _Checker(Report):
         if len(self.notes) >= MAX_PROBLEMS:
             self.note(path, "no category of intents fits this, so this rule never fits")
             return True
-        listing = (
-            ", ".join(sorted(map(shortened, {*categories, "other"}))) if categories else "none: see 'intent.detection'"
-        )
-        hint = self._hint(wanted, categories)
-        self.note(
-            path, f"no category of intents fits this{hint}, so this rule never fits; there is {shortened(listing, 200)}"
-        )
+        names = ", ".join(sorted(map(shortened, {*categories, "other"})))
+        listing = shortened(names if categories else "none: see 'intent.detection'", 200)
+        text = f"no category of intents fits this{self._hint(wanted, categories)}, so this rule never fits"
+        self.note(path, f"{text}; there is {listing}")
         return True
 
     def _reach(self, path: KeyPath, match: dict[str, Any], earlier: EarlierRules, paths: list[KeyPath]) -> None:
-        """Report a rule that can never answer."""
         never = contradiction(match)
         if never is not None:
             self.note((*path, "match"), f"this rule never fits: {shortened(never, 200)}")
@@ -256,20 +238,16 @@ class _Checker(Report):
         taker = paths[first]
         line = self.document.line(taker)
         where = f" on line {line}" if line else ""
+        text = f"the rule without 'match'{where} answers everything before it"
         if self.document.data["responses"][taker[1]].get("match"):
-            text = f"never reached: whatever it fits, {format_path(taker)}{where} has answered before it"
-        else:
-            text = f"never reached: the rule without 'match'{where} answers everything before it"
-        self.note(path, text)
+            text = f"whatever it fits, {format_path(taker)}{where} has answered before it"
+        self.note(path, f"never reached: {text}")
 
     def stores(self) -> None:
         """Check the thresholds of the document stores."""
-        for name in sorted(self._stores or ()):
-            table = self.document.data["stores"][name]
-            if not isinstance(table, dict):
-                continue
-            match, partial = (_number(table.get(f"{kind}_threshold")) for kind in ("match", "partial"))
-            path = ("stores", name)
+        for path, table in sorted(self.document.tables("stores", "*")) if self._stores else ():
+            thresholds = (table.get(f"{kind}_threshold") for kind in ("match", "partial"))
+            match, partial = (value if type(value) in (int, float) else None for value in thresholds)
             if match == 0:
                 self.note((*path, "match_threshold"), "no distance is below 0, so nothing is ever a match")
             if partial == 0:
@@ -292,13 +270,8 @@ class _Checker(Report):
 
     def variables(self) -> None:
         """Check the config's own variables, and those of named prompts."""
-        prompts = self.document.data.get("prompts")
-        prompt_items = prompts.items() if isinstance(prompts, dict) else ()
-        paths: list[KeyPath] = [("variables",), *(("prompts", name, "variables") for name, _ in prompt_items)]
-        tables = [self.document.data.get("variables")]
-        tables += [prompt.get("variables") if isinstance(prompt, dict) else None for _, prompt in prompt_items]
-        for path, table in zip(paths, tables, strict=True):
-            for name, value in table.items() if isinstance(table, dict) else ():
+        for path, table in (*self.document.tables("variables"), *self.document.tables("prompts", "*", "variables")):
+            for name, value in table.items():
                 problem = variable_problem(name, value)
                 if problem:
                     self.problem((*path, name), problem)
@@ -344,37 +317,9 @@ class _Checker(Report):
             self.problem(path, f"no {kind} is called '{shortened(name)}'")
             return
         names = ", ".join(sorted(map(shortened, known))) or "none"
-        text = (
-            f"no {kind} is called '{shortened(name)}'{did_you_mean(name, known)}; configured: {shortened(names, 300)}"
-        )
-        self.problem(path, text)
+        hint = did_you_mean(name, known)
+        self.problem(path, f"no {kind} is called '{shortened(name)}'{hint}; configured: {shortened(names, 300)}")
 
     def _names(self, section: str) -> frozenset[str] | None:
         table = self.document.data.get(section, {})
         return frozenset(table) if isinstance(table, dict) else None
-
-    def _tables(self, *keys: str) -> list[tuple[KeyPath, dict[str, Any]]]:
-        value: Any = self.document.data
-        for key in keys:
-            value = value.get(key) if isinstance(value, dict) else None
-        items = enumerate(value) if isinstance(value, list) else ()
-        return [((*keys, index), item) for index, item in items if isinstance(item, dict)]
-
-    def _sources(self) -> bool:
-        """Return whether there are tool sources: lists of tables in tools that are not core's."""
-        tools, core = self.document.data.get("tools"), own_keys(ToolsTable)
-        items = tools.items() if isinstance(tools, dict) else ()
-        return any(isinstance(value, list) and value and key not in core for key, value in items)
-
-    def _tool_names(self) -> set[str]:
-        names = [tool.get("name") for _, tool in self._tables("tools", "registry")]
-        return {name for name in names if isinstance(name, str)}
-
-
-def _asks_for_documents(key: str, wanted: str) -> bool:
-    field = field_of(key)
-    return field in ("service", "collection") or (key == "rag_results" and wanted in ("match", "partial", "any"))
-
-
-def _number(value: Any) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

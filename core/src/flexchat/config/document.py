@@ -6,7 +6,7 @@ import datetime
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +16,17 @@ from ..domain.copies import copied
 from ..errors import ConfigError, Problem, did_you_mean, json_error_message
 from ..files import path_exists, read_file
 from ..installing import how_to_install
-from .positions import KeyPath, locate_json, locate_toml
+from .positions import KeyPath, locate_json, locate_toml, parse_toml
 from .wording import describe_type, describe_value, format_path, printable
 
-MAX_BYTES = 8 * 1024 * 1024
-"""The largest configuration file accepted."""
-SUFFIXES = (".toml", ".yaml", ".yml", ".json")
-"""How the names of configuration files end; what a file is read as follows from it."""
+MAX_BYTES = 8 * 1024 * 1024  # the largest configuration file accepted
+SUFFIXES = (".toml", ".yaml", ".yml", ".json")  # how names of configuration files end, and what they are read as
 MAX_DEPTH = 64
 MAX_VALUES = 100_000
 _TOO_LONG_A_NUMBER = "a number is too long to be read"
-_MAX_BITS = 14_000
-"""Of a whole number: Python refuses to write one of more than 4,300 digits, which 0x… makes possible."""
+_MAX_BITS = 14_000  # of a whole number: Python writes none of more than 4,300 digits, but 0x… makes them possible
 _OF_BACKSLASH = "; in \"…\" a backslash begins an escape: use single quotes, '…', or write \\\\ for each"
-MAX_PROBLEMS = 100
-"""Most problems, and most notes, that are listed; fix these first."""
+MAX_PROBLEMS = 100  # most problems, and most notes, that are listed; fix these first
 
 
 def and_more(count: int) -> str:
@@ -64,12 +60,17 @@ class ConfigDocument:
     files: Mapping[KeyPath, str] = attrs.field(factory=dict, repr=False)
     others: Mapping[Path, bytes] = attrs.field(factory=dict, repr=False)
 
-    def problem(self, path: KeyPath, text: str, at: KeyPath | None = None) -> Problem:
-        """Return a problem with its path as written, and the line of that path or its nearest parent.
+    def tables(self, *pattern: str | int) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
+        """Yield the tables at a pattern of keys, in which * matches every key or index, each with its path."""
+        matches: list[tuple[KeyPath, Any]] = [((), self.data)]
+        for step in pattern:
+            matches = [
+                ((*path, key), item) for path, value in matches for key, item in _items(value) if step in ("*", key)
+            ]
+        return ((path, value) for path, value in matches if isinstance(value, dict))
 
-        Args:
-            at: The path whose line counts; default: path itself.
-        """
+    def problem(self, path: KeyPath, text: str, at: KeyPath | None = None) -> Problem:
+        """Return a problem with its path as written, and the line of ``at`` or path, or of its nearest parent."""
         where = self._nearest(at or path)
         return Problem(
             path=format_path(self.original_path(path)),
@@ -114,20 +115,12 @@ class Report:
 
 
 def read_document(path: str | Path) -> ConfigDocument:
-    """Read a .toml, .yaml or .json file.
-
-    Raises:
-        ConfigError: It is missing, unreadable, too large, not UTF-8, not what its suffix names, or nested too deeply.
-    """
+    """Read a .toml, .yaml or .json file; raise ConfigError if read_content or parse_document does."""
     return parse_document(read_content(path), path)
 
 
 def read_content(path: str | Path) -> bytes:
-    """Return the bytes of a .toml, .yaml or .json file, without parsing it.
-
-    Raises:
-        ConfigError: It has another suffix, or is missing, unreadable or too large.
-    """
+    """Return the bytes of a configuration file; raise ConfigError for another suffix, an unreadable or a large file."""
     path, source = Path(path), str(path)
     if path.suffix.lower() not in SUFFIXES:
         raise _failed(source, "a configuration is a .toml, .yaml or .json file")
@@ -166,31 +159,21 @@ def parse_document(content: str | bytes, path: str | Path) -> ConfigDocument:
 
 
 def document_of(data: Mapping[str, Any]) -> ConfigDocument:
-    """Return a document for a mapping given in code.
-
-    Raises:
-        ConfigError: It is nested too deeply, or a key is not text.
-    """
-    _check_depth(data, "")
+    """Return a document for a mapping given in code; raise ConfigError as check_size."""
+    check_size(data, "")
     document = ConfigDocument(data=copied(data))
     return attrs.evolve(document, problems=tuple(_unusable_values(document)))
 
 
 def walk(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     """Yield everything inside a value, each with its path."""
-    if isinstance(value, (dict, list)):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield (*path, key), item
-            yield from walk(item, (*path, key))
+    for key, item in _items(value):
+        yield (*path, key), item
+        yield from walk(item, (*path, key))
 
 
-def check_size(document: ConfigDocument) -> None:
-    """Refuse a document that is nested too deeply, or has too many values.
-
-    Raises:
-        ConfigError: It is.
-    """
-    _check_depth(document.data, document.source)
+def _items(value: Any) -> Iterable[tuple[Any, Any]]:
+    return value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
 
 
 def _failed(source: str, text: str, line: int | None = None) -> ConfigError:
@@ -217,11 +200,7 @@ def _similar(path: Path) -> str:
 
 def _parse_toml(text: str, source: str) -> dict[str, Any]:
     try:
-        import tomli as toml  # from core's extra "toml"; it reads TOML 1.1
-    except ImportError:
-        import tomllib as toml  # type: ignore[no-redef]
-    try:
-        data: dict[str, Any] = toml.loads(text)
+        data = parse_toml(text)
     except ValueError as error:
         if "set_int_max_str_digits" in str(error):  # the only error Python's reader gives no position for
             raise _failed(source, _TOO_LONG_A_NUMBER) from None
@@ -231,18 +210,13 @@ def _parse_toml(text: str, source: str) -> dict[str, Any]:
             line = int(match.group(1)) if match.group(1) else text.count("\n") + (not text.endswith("\n"))
             message = message[: match.start()]
         hint = "; this looks like JSON: name the file .json" if text.lstrip().startswith("{") else ""
-        if _has_backslash(text, line):
+        if line is not None and "\\" in "".join(text.split("\n")[line - 1 : line]):
             hint = _OF_BACKSLASH
         raise _failed(source, f"this is not TOML: {printable(message)}{hint}", line) from None
     except RecursionError:
         raise _too_deep(source) from None
-    _check_depth(data, source)
+    check_size(data, source)
     return data
-
-
-def _has_backslash(text: str, line: int | None) -> bool:
-    lines = text.split("\n")
-    return line is not None and line <= len(lines) and "\\" in lines[line - 1]
 
 
 def _parse_json(text: str, source: str) -> dict[str, Any]:
@@ -266,7 +240,7 @@ def _parse_json(text: str, source: str) -> dict[str, Any]:
         raise _too_deep(source) from None
     if not isinstance(data, dict):
         raise _failed(source, f"a configuration is one table: {{…}}, not {describe_type(data)}", 1)
-    _check_depth(data, source)
+    check_size(data, source)
     return data
 
 
@@ -284,7 +258,7 @@ def _parse_yaml(text: str, source: str) -> tuple[dict[str, Any], dict[KeyPath, i
         raise _failed(source, f"this is not a YAML configuration: {printable(str(error))}{hint}", error.line) from None
     if not isinstance(data, dict):
         raise _failed(source, f"a configuration is one table of keys and values, not {describe_type(data)}", 1)
-    _check_depth(data, source)
+    check_size(data, source)
     return copied(data), lines, twice  # an alias's target is one object in several places
 
 
@@ -292,7 +266,8 @@ def _too_deep(source: str) -> ConfigError:
     return _failed(source, f"tables and lists are nested more than {MAX_DEPTH} deep")
 
 
-def _check_depth(data: Mapping[str, Any], source: str) -> None:
+def check_size(data: Mapping[str, Any], source: str) -> None:
+    """Raise ConfigError for tables that are nested too deeply, hold too many values, or have a key that is no text."""
     level: list[Any] = [data]
     budget = MAX_VALUES
     for _ in range(MAX_DEPTH):

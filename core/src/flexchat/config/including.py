@@ -6,6 +6,7 @@ data that come over HTTP must not make a server read files.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,48 +21,33 @@ from .document import MAX_BYTES, ConfigDocument, check_size, parse_document, rea
 from .positions import KeyPath
 from .wording import describe_type
 
-MAX_FILES = 100
-"""The most files one configuration is read from."""
-MAX_LEVELS = 8
-"""How deep files may include files."""
+MAX_FILES = 100  # the most files one configuration is read from
+MAX_LEVELS = 8  # how deep files may include files
 MAX_PROMPT_BYTES = 1024 * 1024
-MAX_NAME_CHARS = 1_000
-"""Characters of a file's name."""
-_OWN = ("include", "$schema", "comment")
-"""Top-level keys that each file has for itself, as all that begin with an underscore."""
+MAX_NAME_CHARS = 1_000  # characters of a file's name
+_OWN = ("include", "$schema", "comment")  # top-level keys of each file alone, as all that begin with an underscore
 
 
 def with_included(document: ConfigDocument) -> ConfigDocument:
-    """Return a document with all that its files hold: tables are merged, and lists follow each other, its own first.
-
-    Problems are added to those of the document: a file that cannot be used, and a value that two files have.
-    """
-    if not document.source:
-        return attrs.evolve(document, problems=(*document.problems, *_homeless(document)))
-    if "include" not in document.data and next(_with_prompt_file(document), None) is None:
+    """Return a document with all its files hold: tables are merged, lists follow each other; faults become problems."""
+    prompts = [path for path, _ in _with_prompt_file(document)]
+    if "include" not in document.data and not prompts:
         return document
+    if not document.source:
+        include = "other files are included only by a configuration that is a file"
+        prompt = "a prompt's file is read only for a configuration that is a file; put the text into 'prompt'"
+        problems = [document.problem(("include",), include)] if "include" in document.data else []
+        problems += [document.problem((*path, "prompt_file"), prompt) for path in prompts]
+        return attrs.evolve(document, problems=(*document.problems, *problems))
     whole = _Whole(document)
     whole.add(document, level=0)
     return whole.result()
 
 
-def _homeless(document: ConfigDocument) -> Iterator[Problem]:
-    if "include" in document.data:
-        yield document.problem(("include",), "other files are included only by a configuration that is a file")
-    for path, _ in _with_prompt_file(document):
-        text = "a prompt's file is read only for a configuration that is a file; put the text into 'prompt'"
-        yield document.problem((*path, "prompt_file"), text)
-
-
 def _with_prompt_file(document: ConfigDocument) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
     """Yield each table with a prompt_file, and its path: topic, and those in responses and prompts."""
-    topic, responses, prompts = (document.data.get(name) for name in ("topic", "responses", "prompts"))
-    tables: list[tuple[KeyPath, Any]] = [(("topic",), topic)]
-    tables += [
-        (("responses", index), rule) for index, rule in enumerate(responses if isinstance(responses, list) else ())
-    ]
-    tables += [(("prompts", name), prompt) for name, prompt in (prompts if isinstance(prompts, dict) else {}).items()]
-    yield from ((path, table) for path, table in tables if isinstance(table, dict) and "prompt_file" in table)
+    tables = (document.tables(*pattern) for pattern in (("topic",), ("responses", "*"), ("prompts", "*")))
+    return ((path, table) for path, table in itertools.chain(*tables) if "prompt_file" in table)
 
 
 class _RefusalError(Exception):
@@ -107,7 +93,9 @@ class _Whole:
             except _RefusalError as refusal:
                 self._problems.append(document.problem(at, str(refusal)))
             except ConfigError as error:
-                self._problems += [attrs.evolve(each, text=each.text + _of(document, at)) for each in error.problems]
+                place = document.source if document.line(at) is None else f"{document.source}, line {document.line(at)}"
+                by = f" (included by {place})"
+                self._problems += [attrs.evolve(each, text=each.text + by) for each in error.problems]
             else:
                 self.add(included, level + 1)
 
@@ -121,7 +109,7 @@ class _Whole:
             others=self._others,
             problems=tuple(self._problems),
         )
-        check_size(whole)
+        check_size(whole.data, whole.source)
         return whole
 
     def _names(self, document: ConfigDocument, level: int) -> list[Any]:
@@ -148,7 +136,6 @@ class _Whole:
         return parse_document(content, file)
 
     def _use_room(self, content: bytes) -> None:
-        """Refuse a file if all files so far are larger than a single one may be."""
         self._left -= len(content)
         if self._left < 0:
             raise _RefusalError(f"all files together have more than {MAX_BYTES // 1024 // 1024} MiB")
@@ -183,7 +170,6 @@ class _Whole:
             raise _RefusalError(f"{file}:{line}: the file is not UTF-8") from None
 
     def _below(self, document: ConfigDocument, name: Any) -> Path:
-        """Return the file of that name, which is in the configuration's folder or below."""
         if not isinstance(name, str):
             raise _RefusalError(f"expected the name of a file, got {describe_type(name)}")
         if not name.strip() or not name.isprintable() or len(name) > MAX_NAME_CHARS:
@@ -237,11 +223,6 @@ def _moved(path: KeyPath, shifts: dict[KeyPath, int]) -> KeyPath:
         if path[:length] in shifts and isinstance(index := path[length], int):
             return (*path[:length], index + shifts[path[:length]], *path[length + 1 :])
     return path
-
-
-def _of(document: ConfigDocument, path: KeyPath) -> str:
-    line = document.line(path)
-    return f" (included by {document.source}{'' if line is None else f', line {line}'})"
 
 
 def _similar(file: Path, error: OSError) -> str:

@@ -21,8 +21,7 @@ from ..installing import how_to_install
 
 KEYRING_GROUP = "flexchat.keyring"
 """Entry point of the function that reads a key from the system's keyring, found before plugins are loaded."""
-MIN_CHARS = 8
-"""Characters: a shorter key could not be masked without hiding ordinary words."""
+MIN_CHARS = 8  # characters: a shorter key could not be masked without hiding ordinary words
 MAX_CHARS = 16_384
 
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{2,127}")
@@ -32,10 +31,7 @@ def key_for(names: Sequence[str]) -> tuple[str, str] | None:
     """Return the key that one of these variables has, with its name: in the environment, or else stored.
 
     The only look-up for keys that the configuration does not contain. The caller decides where it is sent: only
-    to the service it belongs to, never to an address that came from somewhere else.
-
-    Raises:
-        KeyStorageError: A stored key cannot be read.
+    to the service it belongs to, never to an address that came from somewhere else. Raises as stored_key.
     """
     for name in names:
         if value := os.environ.get(name, "").strip():
@@ -47,11 +43,7 @@ def key_for(names: Sequence[str]) -> tuple[str, str] | None:
 
 
 def variable_value(name: str) -> str | None:
-    """Return the value of a configuration's ``${NAME}``: the environment's, or else the stored key.
-
-    Raises:
-        KeyStorageError: The stored key cannot be read.
-    """
+    """Return the value of ``${NAME}``: the environment's, or else the stored key. Raises as stored_key."""
     value = os.environ.get(name)
     return stored_key(name) if value is None else value
 
@@ -84,11 +76,7 @@ def stored_key(name: str) -> str | None:
 
 
 def keys_folder() -> Path:
-    """Return the folder of the stored keys.
-
-    Raises:
-        PathError: This user's home folder is unknown.
-    """
+    """Return the folder of the stored keys; raise PathError if this user's home folder is unknown."""
     return data_folder() / "keys"
 
 
@@ -118,11 +106,7 @@ def _read_keyring(name: str) -> str:
 
 
 def _read_file(file: Path) -> str:
-    """Return a key from its file.
-
-    Raises:
-        KeyStorageError: It is not a file of this user readable by no other, or holds no key.
-    """
+    """Return a key from its file, which must be this user's and readable by no other; otherwise KeyStorageError."""
     with reported(file):
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         number = os.open(file, flags)

@@ -9,7 +9,8 @@ Source: the original's configuration reader; requirements C7, C8, C9, C23, C25.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -67,26 +68,29 @@ _FLAT_KEYS = ("mock_response", "service", "url", "method", "headers", "params_ma
 def normalise(document: ConfigDocument) -> tuple[ConfigDocument, list[Problem]]:
     """Return the document in our form, and notes on changed meanings."""
     work = _Work(document)
-    if "rag_services" in work.data:
-        _stores(work)
+    if "rag_services" in work.data and "stores" in work.data:
+        work.note((), "both 'rag_services' and 'stores' are given; 'stores' counts", ("rag_services",))
+        del work.data["rag_services"]
+    elif "rag_services" in work.data:
+        work.rename(work.data, (), "rag_services", "stores")
     for pattern in _CORE_TABLES:
-        for path, table in work.tables(pattern):
+        for path, table in work.tables(*pattern):
             _drop_comments(work, pattern, path, table)
     for name in ("topic", "intent"):
-        for path, table in work.tables((name,)):
+        for path, table in work.tables(name):
             _phase(work, path, table)
     old = _is_old(work)
     tools = work.data.get("tools")
-    if isinstance(tools, dict) and (old or any(_is_flat(table) for _, table in work.tables(_TOOLS))):
+    if isinstance(tools, dict) and (old or any(_is_flat(table) for _, table in work.tables(*_TOOLS))):
         tools.setdefault("on_error", "leave out")  # as there (TC-69); each tool left out is noted by name
     _usable_entries(work)
     rules = _rules_of(work) if old else {}
-    for path, table in work.tables(("llms", "*")):
+    for path, table in work.tables("llms", "*"):
         _llm(work, path, table, rules, old=old)
-    for path, table in work.tables(_TOOLS):
+    for path, table in work.tables(*_TOOLS):
         if _is_flat(table):
             _tool(work, path, table)
-    for path, table in work.tables(("responses", "*")):
+    for path, table in work.tables("responses", "*"):
         reasoning = table.get("reasoning")
         if isinstance(reasoning, bool) or (
             isinstance(reasoning, dict) and {"model", "prompt", "max_tokens"} & reasoning.keys()
@@ -94,7 +98,7 @@ def normalise(document: ConfigDocument) -> tuple[ConfigDocument, list[Problem]]:
             work.drop(table, path, "reasoning", "never did anything, and is ignored")
     if old:
         _changed_meanings(work)
-    return attrs.evolve(document, data=work.data, moved=work.moved), work.notes
+    return work.document, work.notes
 
 
 class _Work(Report):
@@ -103,19 +107,8 @@ class _Work(Report):
     def __init__(self, document: ConfigDocument) -> None:
         self.data: Table = copied(document.data)
         self.moved: dict[KeyPath, KeyPath] = {}
-        super().__init__(attrs.evolve(document, moved=self.moved))
-
-    def tables(self, pattern: KeyPath) -> Iterator[tuple[KeyPath, Table]]:
-        """Yield the tables at a pattern of keys, in which * matches every key or index."""
-        matches: list[tuple[KeyPath, Any]] = [((), self.data)]
-        for step in pattern:
-            matches = [
-                ((*path, key), item)
-                for path, value in matches
-                for key, item in _items(value)
-                if step in ("*", key) and (step == "*" or isinstance(value, dict))
-            ]
-        return ((path, value) for path, value in matches if isinstance(value, dict))
+        super().__init__(attrs.evolve(document, data=self.data, moved=self.moved))
+        self.tables = self.document.tables
 
     def drop(self, table: Table, path: KeyPath, key: str, text: str) -> None:
         del table[key]
@@ -127,15 +120,6 @@ class _Work(Report):
 
     def came_from(self, path: KeyPath, origin: KeyPath) -> None:
         self.moved[path] = self.document.original_path(origin)
-
-
-def _stores(work: _Work) -> None:
-    """Rename the table of document stores to our name."""
-    if "stores" in work.data:
-        work.note((), "both 'rag_services' and 'stores' are given; 'stores' counts", ("rag_services",))
-        del work.data["rag_services"]
-        return
-    work.rename(work.data, (), "rag_services", "stores")
 
 
 def _phase(work: _Work, path: KeyPath, table: Table) -> None:
@@ -151,12 +135,6 @@ def _phase(work: _Work, path: KeyPath, table: Table) -> None:
             work.came_from((*path, key), (*path, "provider", key))
 
 
-def _items(value: Any) -> list[tuple[Any, Any]]:
-    if isinstance(value, dict):
-        return list(value.items())
-    return list(enumerate(value)) if isinstance(value, list) else []
-
-
 def _drop_comments(work: _Work, pattern: KeyPath, path: KeyPath, table: Table) -> None:
     """Remove ``comment``, ``_anything`` and null, which stands for "not set"."""
     for key in [*table]:
@@ -169,20 +147,20 @@ def _drop_comments(work: _Work, pattern: KeyPath, path: KeyPath, table: Table) -
 
 def _is_old(work: _Work) -> bool:
     """Return whether the file contains anything that only the Node original understood."""
-    for _, llm in work.tables(("llms", "*")):
+    for _, llm in work.tables("llms", "*"):
         provider = llm.get("provider")
         if isinstance(provider, str) and provider != provider.lower() and provider.lower() in NODE_PROVIDERS:
             return True
         if provider in NODE_PROVIDERS and not (_LLM_KEYS | _UNUSED_LLM_KEYS).keys().isdisjoint(llm):
             return True
-    stores = work.tables(("stores", "*"))
+    stores = work.tables("stores", "*")
     return any(store.get("provider") in ("chromadb-wrapper", "chromadb") for _, store in stores)
 
 
 def _rules_of(work: _Work) -> dict[str, list[tuple[KeyPath, Table]]]:
     """Return the rules that name each LLM."""
     rules: dict[str, list[tuple[KeyPath, Table]]] = {}
-    for path, rule in work.tables(("responses", "*")):
+    for path, rule in work.tables("responses", "*"):
         if isinstance(rule.get("llm"), str):
             rules.setdefault(rule["llm"], []).append((path, rule))
     return rules
@@ -194,15 +172,13 @@ def _llm(work: _Work, path: KeyPath, table: Table, rules: dict[str, list[tuple[K
         return
     table["provider"] = provider.lower()
     for key, new in _LLM_KEYS.items():
-        if key not in table:
-            continue
-        if new in table:
+        if key in table and new in table:
             work.note(path, f"both '{key}' and '{new}' are given; '{new}' counts", (*path, key))
             del table[key]
-            continue
-        work.rename(table, path, key, new)
-        if key == "timeout" and _is_number(table[new]):
-            table[new] /= 1000  # milliseconds there
+        elif key in table:
+            work.rename(table, path, key, new)
+            if key == "timeout" and type(table[new]) in (int, float):
+                table[new] /= 1000  # milliseconds there
     for key, reason in _UNUSED_LLM_KEYS.items():
         if key in table:
             work.drop(table, path, key, f"is ignored: {reason}")
@@ -281,7 +257,6 @@ def _usable_entries(work: _Work) -> None:
 
 
 def _entry_trouble(entry: Any) -> str | None:
-    """Return the reason an entry of tools.registry is invalid; None if it is valid."""
     if not isinstance(entry, dict):
         return f"expected a table, got {describe_value(entry)}"
     name = entry.get("name")
@@ -295,29 +270,33 @@ def _entry_trouble(entry: Any) -> str | None:
 
 def _changed_meanings(work: _Work) -> None:
     """Note, once for each kind, where a rule of the original means something else here."""
-    rules = list(work.tables(("responses", "*")))
-    for path, rule in rules:
-        if "max_tokens" not in rule:
-            work.note(path, "no max_tokens meant 500 in the Node original; here the model's own limit counts")
-            break
-    for path, rule in rules:
-        if "temperature" in rule and (*path, "temperature") not in work.moved:
-            work.note((*path, "temperature"), "a rule's temperature was ignored by the Node original; here it counts")
-            break
-    for path, rule in rules:
-        if isinstance(rule.get("tools"), dict) and "enabled" not in rule["tools"]:
-            text = "without 'enabled' a rule used no tools in the Node original; here it does"
-            work.note((*path, "tools"), text)
-            break
+    rules = [
+        (path, rule, rule["tools"] if isinstance(rule.get("tools"), dict) else None)
+        for path, rule in work.tables("responses", "*")
+    ]
+
+    def note_first(paths: Iterable[KeyPath], text: str) -> None:
+        for path in itertools.islice(paths, 1):
+            work.note(path, text)
+
+    note_first(
+        (path for path, rule, _ in rules if "max_tokens" not in rule),
+        "no max_tokens meant 500 in the Node original; here the model's own limit counts",
+    )
+    temperatures = ((*path, "temperature") for path, rule, _ in rules if "temperature" in rule)
+    note_first(
+        (path for path in temperatures if path not in work.moved),
+        "a rule's temperature was ignored by the Node original; here it counts",
+    )
+    note_first(
+        ((*path, "tools") for path, _, table in rules if table is not None and "enabled" not in table),
+        "without 'enabled' a rule used no tools in the Node original; here it does",
+    )
     tools = work.data.get("tools")
     if isinstance(tools, dict) and tools.get("enabled") is False:
         work.note(("tools", "enabled"), "the Node original ignored this; here it switches all tools off")
     if isinstance(tools, dict) and tools.get("apply_globally") is True:
-        for path, rule in rules:
-            if isinstance(rule.get("tools"), dict) and rule["tools"].get("enabled") is False:
-                work.note((*path, "tools", "enabled"), "the Node original ignored this if apply_globally was set")
-                break
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+        note_first(
+            ((*path, "tools", "enabled") for path, _, table in rules if table and table.get("enabled") is False),
+            "the Node original ignored this if apply_globally was set",
+        )

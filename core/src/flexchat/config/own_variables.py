@@ -14,8 +14,7 @@ import attrs
 from ..domain import Profile
 from .wording import shortened
 
-OWN_NAMES = (*(field.name for field in attrs.fields(Profile)), "rag_context")
-"""Variables that FlexChat fills in itself."""
+OWN_NAMES = (*(field.name for field in attrs.fields(Profile)), "rag_context")  # filled in by FlexChat
 
 _NAME = re.compile(r"[\w-]+")
 

@@ -15,14 +15,11 @@ from typing import Any
 from ..domain.text import scrub
 from ..installing import how_to_install
 
-MAX_PATTERN_MS = 50
-"""Milliseconds one search may take."""
+MAX_PATTERN_MS = 50  # milliseconds one search may take
 
-MAX_PATTERN_CHARS = 10_000
-"""Most characters of a pattern: one of a million takes seconds to compile."""
+MAX_PATTERN_CHARS = 10_000  # most characters of a pattern: one of a million takes seconds to compile
 
-FLAGS = {"i": "i", "m": "m", "g": "", "u": "", "y": ""}
-"""The original's flags, and what they mean here."""
+FLAGS = {"i": "i", "m": "m", "g": "", "u": "", "y": ""}  # the original's flags, and what they mean here
 
 _NAMED_GROUP = re.compile(r"(?<!\\)\(\?<(?=[A-Za-z_])")
 _SLASHED = re.compile(r"/(.*)/([gimuy]*)", re.DOTALL)
@@ -78,10 +75,8 @@ class Pattern:
 def compile_pattern(text: str) -> Pattern:
     """Return the pattern of a match rule. Flags are g, i, m, u and y; with any other the slashes are literal.
 
-    A named group may be written as in JavaScript, ``(?<name>…)``, or as in Python.
-
-    Raises:
-        PatternError: It is not a regular expression, or no engine is installed.
+    A named group may be written as in JavaScript, ``(?<name>…)``, or as in Python. Raises PatternError if it is not a
+    regular expression, or no engine is installed.
 
     Source: the original's rule matching (FIELD_regexp).
     """
@@ -93,7 +88,7 @@ def compile_pattern(text: str) -> Pattern:
     return Pattern(_NAMED_GROUP.sub("(?P<", body), flags)
 
 
-def _re2(written: str) -> Any:
+def _re2(source: str) -> Any:
     try:
         import re2
     except ImportError:
@@ -101,6 +96,6 @@ def _re2(written: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     try:
-        return re2.compile(written, options)
+        return re2.compile(source, options)
     except (re2.error, UnicodeEncodeError):
         return None

@@ -11,7 +11,6 @@ from typing import Any
 
 from .patterns import PatternError, compile_pattern
 
-_SUFFIXES = ("_contains", "_regexp")
 _MAX_SEARCHES = 100_000  # pattern searches in all rules together; half a second
 _MAX_COMPARISONS = 300_000  # comparisons of rules, all together; also half a second
 
@@ -21,12 +20,9 @@ def contradiction(match: Mapping[str, Any]) -> str | None:
     for key, value in match.items():
         field = field_of(key)
         exact = match.get(field)
-        if (
-            key != field
-            and isinstance(exact, str)
-            and isinstance(value, str)
-            and _implies(field, exact, key, value) is False
-        ):
+        if key == field or not (isinstance(exact, str) and isinstance(value, str)):
+            continue
+        if _implies(field, exact, key, value) is False:
             return f"{field} cannot be {exact!r} and fit {key} = {value!r}"
     if match.get("rag_results") == "none":
         for field in ("service", "collection"):
@@ -84,12 +80,9 @@ class EarlierRules:
 
 
 def impossible_intent(key: str, wanted: str, categories: Collection[str], stores: Collection[str]) -> bool:
-    """Return whether no intent can meet a condition on it.
+    """Return whether no intent can meet a condition on it, with the key intent, intent_contains or intent_regexp.
 
     Intents are the configured categories, "other", and "service/collection".
-
-    Args:
-        key: intent, intent_contains or intent_regexp.
     """
     if stores:  # a store's collections are not known here
         head, slash, _ = wanted.partition("/")
@@ -135,7 +128,4 @@ def _implies(field: str, value: str, key: str, wanted: str) -> bool | None:
 
 def field_of(key: str) -> str:
     """Return the profile's field a condition is about."""
-    for suffix in _SUFFIXES:
-        if key.endswith(suffix):
-            return key.removesuffix(suffix)
-    return key
+    return key.removesuffix("_contains").removesuffix("_regexp")

@@ -19,10 +19,27 @@ from .model import Config, LLMEntry, ResponseRule, own_keys
 from .normalise import normalise
 from .positions import KeyPath
 from .structure import Issue, structure
-from .variables import MIN_SECRET_CHARS, expand_variables
+from .variables import MIN_SECRET_CHARS, Expanded, expand_variables
 from .wording import describe_value, shortened
 
 T = TypeVar("T")
+
+
+@attrs.frozen(kw_only=True)
+class _Parts:
+    """Everything a ReadConfig starts from; its checks run anew for each."""
+
+    document: ConfigDocument
+    written: ConfigDocument
+    problems: Collection[Problem] = ()
+    notes: Collection[Problem] = ()
+    secrets: frozenset[str] = frozenset()
+    hidden: frozenset[KeyPath] = frozenset()
+    structured: tuple[Config | None, list[Issue]] = attrs.field()
+
+    @structured.default
+    def _structure(self) -> tuple[Config | None, list[Issue]]:
+        return structure(self.document.data, Config, hidden=self.hidden)
 
 
 class ReadConfig:
@@ -39,39 +56,19 @@ class ReadConfig:
         secrets: Values from the environment, and of keys named like a secret, to mask in all output.
     """
 
-    def __init__(
-        self,
-        document: ConfigDocument,
-        *,
-        written: ConfigDocument,
-        problems: Collection[Problem] = (),
-        notes: Collection[Problem] = (),
-        secrets: frozenset[str] = frozenset(),
-        hidden: frozenset[KeyPath] = frozenset(),
-        tools: Collection[str] = (),
-        structured: tuple[Config | None, list[Issue]] | None = None,
-    ) -> None:
-        self.written = written
-        self.document = document
-        structured = structured or structure(document.data, Config, hidden=hidden)
-        self._read: dict[str, Any] = {
-            "problems": problems,
-            "notes": notes,
-            "secrets": secrets,
-            "hidden": hidden,
-            "structured": structured,
-        }
-        self.secrets = secrets | {value for _, value in written_secrets(document)}
+    def __init__(self, parts: _Parts, tools: Collection[str] = ()) -> None:
+        self._parts = parts
+        self.written, self.document = parts.written, parts.document
+        self.secrets = parts.secrets | {value for _, value in written_secrets(self.document)}
         self._problems, self._notes = _Listing(), _Listing()
-        self._hidden = hidden
-        self.config, issues = structured
+        self.config, issues = parts.structured
         self._add_issues((), issues)
         self.known_keys = sorted(own_keys(Config))
-        self.unread = dict.fromkeys(key for key in document.data if key not in self.known_keys)
-        check_problems, check_notes = check(document, tools)
-        for problem in (*problems, *check_problems):
+        self.unread = dict.fromkeys(key for key in self.document.data if key not in self.known_keys)
+        check_problems, check_notes = check(self.document, tools)
+        for problem in (*parts.problems, *check_problems):
             self._add(self._problems, problem)
-        for note in (*notes, *check_notes):
+        for note in (*parts.notes, *check_notes):
             self._add(self._notes, note)
 
     @property
@@ -97,25 +94,10 @@ class ReadConfig:
 
     def tables(self, *path: str | int) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
         """Yield the tables in a table or a list, each with its path; anything else is skipped."""
-        value: Any = self.document.data
-        for key in path:
-            try:
-                value = value[key]
-            except (LookupError, TypeError):
-                return
-        items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-        for key, item in items:
-            if isinstance(item, dict):
-                yield (*path, key), item
+        return self.document.tables(*path, "*")
 
     def settings(self, path: KeyPath, core_keys: Collection[str], cls: type[T]) -> T | None:
-        """Return a plugin's part of a table as its attrs class.
-
-        If it does not fit, that is added to the problems, and None is returned.
-
-        Args:
-            core_keys: Keys of the table that are not the plugin's.
-        """
+        """Return a plugin's part of a table, all but core_keys, as its attrs class; None, and problems, if unfit."""
         table: Any = self.document.data
         for key in path:
             table = table[key]
@@ -126,18 +108,13 @@ class ReadConfig:
         fields = attrs.fields(cls)  # type: ignore[arg-type]  # an attrs class, as ProviderType etc. require
         marked = [own.get(field.name) for field in fields if field.metadata.get("secret")]
         self.secrets |= {value for value in marked if isinstance(value, str) and len(value) >= MIN_SECRET_CHARS}
-        below = frozenset(h[len(path) :] for h in self._hidden if h[: len(path)] == path)
+        below = frozenset(h[len(path) :] for h in self._parts.hidden if h[: len(path)] == path)
         instance, issues = structure(own, cls, hidden=below, beside=core_keys)
         self._add_issues(path, issues)
         return instance
 
     def read_table(self, name: str, load: Callable[[], type]) -> None:
-        """Read a plugin's table into ``config.tables``; problems with it are added to the problems.
-
-        Args:
-            name: One of ``unread``.
-            load: Returns the attrs class of its keys.
-        """
+        """Read an unread table of a plugin into ``config.tables``; load returns the attrs class of its keys."""
         del self.unread[name]
         cls = self.attempt((name,), load)
         table = None if cls is None else self.settings((name,), (), cls)
@@ -166,11 +143,7 @@ class ReadConfig:
             return None
 
     def finish(self) -> Config:
-        """Return the configuration.
-
-        Raises:
-            ConfigError: All its problems.
-        """
+        """Return the configuration; raise ConfigError with all its problems if there are any."""
         problems = self.problems
         if problems or self.config is None:
             raise ConfigError(problems)
@@ -178,14 +151,10 @@ class ReadConfig:
 
     def with_rules(self, change: Callable[[ResponseRule], ResponseRule]) -> ReadConfig:
         """Return the same configuration with every rule changed; problems keep the paths in the file."""
-        config, issues = self._read["structured"]
-        if config is None:
-            return self._copy(())
-        changed = attrs.evolve(config, responses=tuple(map(change, config.responses)))
-        return ReadConfig(self.document, written=self.written, **{**self._read, "structured": (changed, issues)})
-
-    def _copy(self, tools: Collection[str]) -> ReadConfig:
-        return ReadConfig(self.document, written=self.written, tools=tools, **self._read)
+        config, issues = self._parts.structured
+        if config is not None:
+            config = attrs.evolve(config, responses=tuple(map(change, config.responses)))
+        return ReadConfig(attrs.evolve(self._parts, structured=(config, issues)))
 
     def _report_unread(self) -> None:
         """Add a problem for each top-level key that neither core nor a plugin has read."""
@@ -265,7 +234,7 @@ def read_config(
         ConfigError: The file cannot be read at all. Everything else is in the result's problems.
     """
     if isinstance(source, ReadConfig):
-        return source._copy(tools)
+        return ReadConfig(source._parts, tools)
     is_file = not isinstance(source, Mapping)
     if isinstance(source, ConfigDocument):
         source_document = source
@@ -276,18 +245,18 @@ def read_config(
     document = _with_given(document, llms)
     if is_file:
         notes += keys_in_the_file(document)
-    if environ is None and not is_file:
-        return ReadConfig(document, written=source_document, problems=whole.problems, notes=notes, tools=tools)
-    expanded = expand_variables(document, variable_value if environ is None else environ.get)
-    return ReadConfig(
-        expanded.document,
+    expanded = Expanded(document=document)
+    if environ is not None or is_file:
+        expanded = expand_variables(document, variable_value if environ is None else environ.get)
+    parts = _Parts(
+        document=expanded.document,
         written=source_document,
         problems=(*whole.problems, *expanded.problems),
         notes=notes,
         secrets=expanded.secrets,
         hidden=expanded.paths,
-        tools=tools,
     )
+    return ReadConfig(parts, tools)
 
 
 def _with_given(document: ConfigDocument, llms: Mapping[str, str]) -> ConfigDocument:

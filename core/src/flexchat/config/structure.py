@@ -7,7 +7,7 @@ number; "secret" keeps the value out of all errors.
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import attrs
@@ -90,15 +90,19 @@ class _IssueCollector:
     def collect(self, error: Exception, path: KeyPath, *, secret: bool) -> None:
         """Add the issues of an error and those inside it."""
         if isinstance(error, _WrongError):
-            self._add(path, _wrong_text(error, secret or path in self._hidden))
+            got = f"{describe_value(error.value)}{error.hint}"
+            if secret or path in self._hidden:
+                got = f"{describe_type(error.value)} (not shown here)"
+            self._add(path, f"expected {error.expected}, got {got}")
         elif isinstance(error, _ItemsError):
             for key, inner in error.errors:
                 self.collect(inner, (*path, key), secret=secret or (isinstance(key, str) and is_secret_name(key)))
         elif isinstance(error, ClassValidationError):
             self._fields(error, path, secret)
         elif isinstance(error, ForbiddenExtraKeysError):
-            keys = own_keys(error.cl) if error.cl is ToolsTable else _keys(error.cl)
-            names = sorted({*keys, *(self._beside if not path else ())})
+            fields = {field.name for field in attrs.fields(error.cl) if field.init}
+            keys = own_keys(error.cl) if error.cl is ToolsTable else fields
+            names = sorted(keys if path else keys | self._beside)
             for key in sorted(error.extra_fields):
                 hint = ""
                 if len(self.issues) < MAX_PROBLEMS:
@@ -128,16 +132,6 @@ class _IssueCollector:
         self.issues.append(Issue(path=path, text=text, at=at))
 
 
-def _wrong_text(error: _WrongError, secret: bool) -> str:
-    if secret:
-        return f"expected {error.expected}, got {describe_type(error.value)} (not shown here)"
-    return f"expected {error.expected}, got {describe_value(error.value)}{error.hint}"
-
-
-def _keys(cls: type) -> list[str]:
-    return [field.name for field in attrs.fields(cls) if field.init]
-
-
 def describe_annotation(kind: Any) -> str:
     """Return a type as named in errors: "a list of text"."""
     names: dict[Any, str] = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
@@ -164,12 +158,8 @@ def is_names_type(kind: Any) -> bool:
     return (get_origin(kind) or kind) in (dict, Mapping, MutableMapping)
 
 
-def _is_literal(kind: Any) -> bool:
-    return get_origin(kind) is Literal
-
-
-def _is_union(kind: Any) -> bool:
-    return get_origin(kind) in (Union, types.UnionType)
+def _has_origin(*origins: Any) -> Callable[[Any], bool]:
+    return lambda kind: get_origin(kind) in origins
 
 
 def _scalar(value: Any, kind: type) -> Any:
@@ -256,21 +246,20 @@ def _class_hook(cls: type) -> Any:
         _cattrs_use_linecache=False,
         **bounded,
     )
-    split = cls in (LLMEntry, StoreEntry, ImplementationEntry, ConversationsTable)
+    core = own_keys(cls)
 
     def hook(value: Any, _: Any) -> Any:
         if not isinstance(value, Mapping):
             raise _WrongError("a table", value)
+        own = {key: item for key, item in value.items() if key in core}
+        rest = {key: item for key, item in value.items() if key not in core}
         if cls is Config:
-            value = {key: item for key, item in value.items() if key in own_keys(cls)}  # reading.py has the others
-        if split:
-            core = own_keys(cls)
-            own = {key: item for key, item in value.items() if key in core}
-            value = {**own, "settings": {k: v for k, v in value.items() if k not in core}}
-        if cls is ToolsTable:  # a value that is not a table is a misspelt key; tools/source_settings.py reads the rest
-            core = own_keys(cls)
-            theirs = {k: v for k, v in value.items() if k not in core and isinstance(v, (list, tuple, Mapping))}
-            value = {**{k: v for k, v in value.items() if k not in theirs}, "sources": theirs}
+            value = own  # reading.py has the others
+        elif cls is ToolsTable:  # a value that is not a table is a misspelt key; tools/sources.py reads the rest
+            sources = {key: item for key, item in rest.items() if isinstance(item, (list, tuple, Mapping))}
+            value = {**{key: item for key, item in value.items() if key not in sources}, "sources": sources}
+        elif cls in (LLMEntry, StoreEntry, ImplementationEntry, ConversationsTable):
+            value = {**own, "settings": rest}
         try:
             return make(value, cls)
         except ClassValidationError as error:
@@ -325,8 +314,8 @@ def _new_converter() -> cattrs.Converter:
     converter.register_structure_hook_factory(attrs.has, _class_hook)
     converter.register_structure_hook_func(is_list_type, _items)
     converter.register_structure_hook_func(is_names_type, _names)
-    converter.register_structure_hook_func(_is_literal, _literal)
-    converter.register_structure_hook_func(_is_union, _union)
+    converter.register_structure_hook_func(_has_origin(Literal), _literal)
+    converter.register_structure_hook_func(_has_origin(Union, types.UnionType), _union)
     return converter
 
 

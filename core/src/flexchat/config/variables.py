@@ -14,8 +14,7 @@ from .keys import is_key_name
 from .positions import KeyPath
 from .wording import is_secret_name
 
-MIN_SECRET_CHARS = 6
-"""Characters; masking a shorter value would hide ordinary words."""
+MIN_SECRET_CHARS = 6  # characters; masking a shorter value would hide ordinary words
 
 _PLACEHOLDER = re.compile(r"\$(?P<escaped>\$(?=\{))|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 

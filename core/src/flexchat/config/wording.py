@@ -19,8 +19,11 @@ _SECRET_WORDS |= {"passwords", "pwd", "secret", "secrets", "token"}
 
 def format_path(path: KeyPath) -> str:
     """Return a path in readable form: ``responses[1].tools.allowed_tools[0]``."""
-    parts = [f"[{key}]" if isinstance(key, int) else f".{_format_key(key)}" for key in path]
-    return "".join(parts).removeprefix(".")
+    text = ""
+    for key in path:
+        is_bare = isinstance(key, str) and _BARE.fullmatch(key) and len(key) <= 80
+        text += f".{key}" if is_bare else f"[{key}]" if isinstance(key, int) else f".{quoted(key)}"
+    return text.removeprefix(".")
 
 
 def describe_value(value: Any) -> str:
@@ -83,7 +86,3 @@ def is_secret_name(name: str) -> bool:
 def is_secret_path(path: KeyPath) -> bool:
     """Return whether a path is, or is inside, something whose name marks it as secret."""
     return any(isinstance(key, str) and is_secret_name(key) for key in path)
-
-
-def _format_key(key: str) -> str:
-    return key if _BARE.fullmatch(key) and len(key) <= 80 else quoted(key)

@@ -16,8 +16,7 @@ import attrs
 
 from .positions import KeyPath
 
-MAX_BYTES = 1024 * 1024
-"""The largest YAML text accepted: its parser is written in Python and takes seconds for this much."""
+MAX_BYTES = 1024 * 1024  # of a YAML text: its parser is written in Python and takes seconds for this much
 
 _WORDS: dict[str, Any] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
@@ -59,14 +58,9 @@ def read_yaml(
 ) -> tuple[Any, dict[KeyPath, int], list[tuple[KeyPath, int, int]]]:
     """Return the only document of a text: its data, the lines of its paths, and the keys written twice.
 
-    The parts of a value that an alias stands for are at the line of the alias. An empty text is an empty table.
-
-    Args:
-        max_values: How many values there may be, those that aliases stand for included.
-
-    Raises:
-        YamlError: It is not YAML, has tags or several documents, or is too large or too deep.
-        ImportError: ruamel.yaml is not installed.
+    The parts of a value that an alias stands for are at the line of the alias, and count among the values. An empty
+    text is an empty table. Raises YamlError for what is not YAML, has tags or several documents, or is too large or too
+    deep; ImportError without ruamel.yaml.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -88,7 +82,9 @@ def read_yaml(
         hint = next((f" ({hint})" for part, hint in _HINTS.items() if part in message), "")
         raise YamlError(mark.line + 1 if mark else None, message + hint) from None
     except YAMLError as error:
-        raise YamlError(_line_of(error, text), str(error).splitlines()[0]) from None
+        at = getattr(error, "position", None)  # of a character that no YAML text may have
+        place = None if at is None else len(_BREAK.findall(text, 0, at)) + 1
+        raise YamlError(place, str(error).splitlines()[0]) from None
     except (ValueError, OverflowError):  # "\UFFFFFFFF"
         raise YamlError(builder.line, "no character has the number that stands here after \\U") from None
     return builder.root, builder.lines, builder.twice
@@ -129,91 +125,79 @@ class _Builder:
         """Take the next event."""
         # By their names: the classes would load ruamel.yaml together with this module.
         kind, self.line = type(event).__name__, event.start_mark.line + 1
-        line = self.line
         tag = getattr(event, "tag", None)
         if tag is not None:
-            raise YamlError(
-                line, f"tags are not allowed: write the value without {_escape(str(tag).replace(_OWN_TAGS, '!!'))}"
-            )
+            shown = _escape(str(tag).replace(_OWN_TAGS, "!!"))
+            raise YamlError(self.line, f"tags are not allowed: write the value without {shown}")
         if kind == "DocumentStartEvent":
-            self._begin(event, line)
+            self._begin(event.version)
         elif kind == "ScalarEvent":
-            self._scalar(event, line)
-        elif kind == "MappingStartEvent":
-            self._collection({}, event, line)
-        elif kind == "SequenceStartEvent":
-            self._collection([], event, line)
+            value = _joined(event.value) if event.style or self._is_key_next else _plain(event.value)
+            self._add(value, 1, event.anchor)
+        elif kind in ("MappingStartEvent", "SequenceStartEvent"):
+            self._collection({} if kind == "MappingStartEvent" else [], event.anchor)
         elif kind in ("MappingEndEvent", "SequenceEndEvent"):
-            self._end(line)
+            self._end()
         elif kind == "AliasEvent":
-            self._alias(event.anchor, line)
+            self._alias(event.anchor)
 
-    def _begin(self, event: Any, line: int) -> None:
+    def _begin(self, version: tuple[int, int] | None) -> None:
         self._documents += 1
         if self._documents > 1:
-            raise YamlError(line, "a second document begins here; a configuration is one")
-        if event.version is not None and tuple(event.version) != (1, 2):
-            raise YamlError(line, f"%YAML {event.version[0]}.{event.version[1]}: only YAML 1.2 is read")
+            raise YamlError(self.line, "a second document begins here; a configuration is one")
+        if version is not None and tuple(version) != (1, 2):
+            raise YamlError(self.line, f"%YAML {version[0]}.{version[1]}: only YAML 1.2 is read")
 
-    def _scalar(self, event: Any, line: int) -> None:
-        top = self._open[-1] if self._open else None
-        if top is not None and isinstance(top.value, dict) and top.key is None:
-            self._take_key(top, _joined(event.value), line)
+    @property
+    def _is_key_next(self) -> bool:
+        return bool(self._open) and isinstance(self._open[-1].value, dict) and self._open[-1].key is None
+
+    def _add(self, value: Any, size: int, anchor: str | None) -> None:
+        """Add a text, a number or an alias's value: the next key, or the next value."""
+        if not self._is_key_next:
+            self._append(value, size, anchor)
             return
-        value = _joined(event.value) if event.style else _plain(event.value)
-        self._append(value, 1, event.anchor, line)
-
-    def _take_key(self, top: _Open, key: str, line: int) -> None:
-        top.key = key
-        if key == "<<":
-            return
-        path = (*top.path, key)
-        if key in top.keys:
-            self.twice.append((path, top.keys[key], line))
-        top.keys[key] = self.lines[path] = line
-
-    def _collection(self, value: Any, event: Any, line: int) -> None:
-        top = self._open[-1] if self._open else None
-        if top is not None and isinstance(top.value, dict) and top.key is None:
-            raise YamlError(line, _NO_KEY)
-        if len(self._open) >= self._max_depth:
-            raise YamlError(line, f"tables and lists are nested more than {self._max_depth} deep")
-        if event.anchor is not None:
-            self._anchors.pop(event.anchor, None)  # an alias of it inside of it has no value yet
-        self._open.append(_Open(value, self._next_path(line), event.anchor))
-
-    def _next_path(self, line: int) -> KeyPath:
-        if not self._open:
-            return ()
+        if not isinstance(value, str):
+            raise YamlError(self.line, _NO_KEY)
         top = self._open[-1]
-        if isinstance(top.value, dict):
-            return (*top.path, top.key or "")
-        path = (*top.path, len(top.value))
-        self.lines[path] = line
-        return path
+        top.key = value
+        if value == "<<":
+            return
+        path = (*top.path, value)
+        if value in top.keys:
+            self.twice.append((path, top.keys[value], self.line))
+        top.keys[value] = self.lines[path] = self.line
 
-    def _end(self, line: int) -> None:
+    def _collection(self, value: Any, anchor: str | None) -> None:
+        if self._is_key_next:
+            raise YamlError(self.line, _NO_KEY)
+        if len(self._open) >= self._max_depth:
+            raise YamlError(self.line, f"tables and lists are nested more than {self._max_depth} deep")
+        if anchor is not None:
+            self._anchors.pop(anchor, None)  # an alias of it inside of it has no value yet
+        path: KeyPath = ()
+        if self._open and isinstance(self._open[-1].value, dict):
+            path = (*self._open[-1].path, self._open[-1].key or "")
+        elif self._open:
+            path = (*self._open[-1].path, len(self._open[-1].value))
+            self.lines[path] = self.line
+        self._open.append(_Open(value, path, anchor))
+
+    def _end(self) -> None:
         done = self._open.pop()
         if isinstance(done.value, dict):
             for key, value in done.merged.items():
                 done.value.setdefault(key, value)
-        self._append(done.value, done.size, done.anchor, line)
+        self._append(done.value, done.size, done.anchor)
 
-    def _alias(self, anchor: str, line: int) -> None:
+    def _alias(self, anchor: str) -> None:
         if anchor not in self._anchors:
             inside = any(each.anchor == anchor for each in self._open)
             why = "stands within its own value" if inside else "has no anchor before it"
-            raise YamlError(line, f"the alias *{_escape(anchor)} {why}")
-        value, size = self._anchors[anchor]
-        top = self._open[-1] if self._open else None
-        if top is not None and isinstance(top.value, dict) and top.key is None:
-            if not isinstance(value, str):
-                raise YamlError(line, _NO_KEY)
-            self._take_key(top, value, line)
-            return
-        self._append(value, size, None, line)
+            raise YamlError(self.line, f"the alias *{_escape(anchor)} {why}")
+        self._add(*self._anchors[anchor], None)
 
-    def _append(self, value: Any, size: int, anchor: str | None, line: int) -> None:
+    def _append(self, value: Any, size: int, anchor: str | None) -> None:
         if anchor is not None:
             self._anchors[anchor] = (value, size)
         if not self._open:
@@ -222,9 +206,9 @@ class _Builder:
         top = self._open[-1]
         top.size += size
         if top.size > self._max_values:
-            raise YamlError(line, f"there are more than {self._max_values:,} values, those of aliases included")
+            raise YamlError(self.line, f"there are more than {self._max_values:,} values, those of aliases included")
         if isinstance(top.value, list):
-            self.lines.setdefault((*top.path, len(top.value)), line)
+            self.lines.setdefault((*top.path, len(top.value)), self.line)
             top.value.append(value)
             return
         key, top.key = top.key or "", None
@@ -233,14 +217,13 @@ class _Builder:
             return
         for each in value if isinstance(value, list) else [value]:
             if not isinstance(each, dict):
-                raise YamlError(line, "<< takes a table, or a list of tables")
+                raise YamlError(self.line, "<< takes a table, or a list of tables")
             for name, part in each.items():
-                self.lines.setdefault((*top.path, name), line)
+                self.lines.setdefault((*top.path, name), self.line)
                 top.merged.setdefault(name, part)
 
 
 def _plain(text: str) -> Any:
-    """Return the value of a text without quotes."""
     if text in _WORDS:
         return _WORDS[text]
     if _INT.fullmatch(text):
@@ -253,12 +236,6 @@ def _joined(text: str) -> str:
     if not any("\ud800" <= c <= "\udbff" for c in text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-
-
-def _line_of(error: Any, text: str) -> int | None:
-    """Return the line of a character that no YAML text may have."""
-    at = getattr(error, "position", None)
-    return None if at is None else len(_BREAK.findall(text, 0, at)) + 1
 
 
 def _escape(text: str) -> str:

@@ -18,8 +18,8 @@ from ..domain import (
     ToolMessage,
     UserMessage,
 )
+from ..domain.conversation import turn_to_dict
 from ..domain.prices import Cost
-from ..domain.turn_json import turn_to_dict
 from ..plugin.contracts import ConversationStore, EffectLedger, SeparateJournal
 
 _MAX_RESULT_CHARS = 500

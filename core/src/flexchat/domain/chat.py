@@ -185,18 +185,14 @@ class Round:
         if self.price is None:
             return unknown_cost(f"no price is known for {self.model or 'the model'} of {self.llm}")
         amount = self.price.amount(self.usage)
-        if amount is None:
-            return Cost(unpriced=(f"{self.llm} did not say how many tokens {self.model} read and wrote",))
-        return Cost(amount=amount)
+        missing = () if amount is not None else (f"{self.llm} did not say how many tokens {self.model} read and wrote",)
+        return Cost(amount=amount, unpriced=missing)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON data."""
         return {
-            "llm": self.llm,
-            "model": self.model,
+            **attrs.asdict(self, recurse=False),
             "elapsed_ms": round(self.elapsed_ms, 3),
-            "finish_reason": self.finish_reason,
-            "reasoning": self.reasoning,
             "usage": self.usage.to_dict() if self.usage else None,
             "price": self.price.to_dict() if self.price else None,
             "cost": self.cost.to_dict(),

@@ -113,16 +113,11 @@ def message_to_dict(message: Message) -> dict[str, Any]:
 
 
 def message_from_dict(data: Mapping[str, Any]) -> Message:
-    """Return the message that message_to_dict wrote.
-
-    Raises:
-        ValueError: It is not a message, or from a newer FlexChat, with a role or a part this one does not support.
-    """
+    """Return the message that message_to_dict wrote. Raises as value_from_dict."""
     return _converter().structure(data, Message)  # type: ignore[arg-type]  # a union
 
 
-IN_MESSAGE = "as in the message"
-"""In place of a result's media: they are those of the message with the same call's id."""
+IN_MESSAGE = "as in the message"  # in place of a result's media: they are those of the message with the same call's id
 
 
 def restore_media(turn: Any) -> Any:
@@ -170,7 +165,9 @@ def _converter() -> cattrs.Converter:
     new.register_structure_hook_factory(_is_kind(tuple), _tuple_reader)
     new.register_structure_hook_factory(attrs.has, _class_reader)
     new.register_structure_hook_func(lambda kind: kind == Message, _read_message)
-    new.register_structure_hook_func(lambda kind: kind == AssistantPart, _read_part)
+    new.register_structure_hook_func(
+        lambda kind: kind == AssistantPart, lambda data, _: _read_tagged(_PARTS, data, "type")
+    )
     new.register_unstructure_hook(bytes, lambda value: base64.b64encode(value).decode())
     new.register_unstructure_hook(Decimal, plain)
     new.register_unstructure_hook(Price, Price.to_dict)
@@ -287,10 +284,6 @@ def _read_message(data: Any, _: Any) -> Any:
             if len(part) == 2 and part.get("type") == "text" and type(part.get("text")) is str:
                 return AssistantMessage((TextPart(part["text"]),))
     return _read_tagged(_MESSAGES, data, "role")
-
-
-def _read_part(data: Any, _: Any) -> Any:
-    return _read_tagged(_PARTS, data, "type")
 
 
 def _read_tagged(classes: Mapping[str, type], data: Any, key: str) -> Any:

@@ -12,11 +12,7 @@ _SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 def copied(value: Any) -> Any:
-    """Return a deep copy of tables and lists, as plain dicts and lists.
-
-    Raises:
-        RecursionError: They are nested too deeply.
-    """
+    """Return tables and lists as plain dicts and lists; raise RecursionError if they are nested too deeply."""
     # Most arguments of tools are flat, and then no item has to be looked at in Python.
     if isinstance(value, dict) and _SCALARS.issuperset(map(type, value.values())):
         return dict(value)
@@ -28,10 +24,7 @@ def copied(value: Any) -> Any:
 def with_own_tables(value: Any) -> Any:
     """Return a value with its tables, lists and records (attrs instances) copied; tuples stay tuples.
 
-    An object that is not data (a function, a connection) is shared, not copied.
-
-    Raises:
-        RecursionError: It is nested too deeply.
+    An object that is not data (a function, a connection) is shared, not copied. Raises as copied.
     """
     kind = type(value)
     if kind in _SCALARS:

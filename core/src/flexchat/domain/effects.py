@@ -14,14 +14,11 @@ nobody can tell, until a person looks and settles it."""
 
 ClaimOutcome = Literal["yours", "ended", "running", "lost", "other"]
 
-MAX_ARGUMENTS_CHARS = 4_000
-"""How many characters of an effect's arguments are kept, for people."""
+MAX_ARGUMENTS_CHARS = 4_000  # how many characters of an effect's arguments are kept, for people
 
-MAX_RESULT_CHARS = 65_536
-"""How many characters of an effect's result are kept."""
+MAX_RESULT_CHARS = 65_536  # how many characters of an effect's result are kept
 
-MAX_HANDLE_CHARS = 4_000
-"""How long an effect's handle may be."""
+MAX_HANDLE_CHARS = 4_000  # how long an effect's handle may be
 
 
 @attrs.frozen(kw_only=True)

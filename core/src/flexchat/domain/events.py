@@ -7,17 +7,16 @@ again), and one TurnFinished. Errors are raised, never yielded.
 
 from __future__ import annotations
 
-import json
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 import attrs
 
 from .chat import ChatOptions, ChatResult
 from .messages import Message, ReasoningPart, TextPart, ToolCall
-from .questions import Question, Reply
 from .tools import ToolCallRecord
-from .turn import PhaseRecord, Turn, TurnInfo
+from .turn import PhaseRecord, Question, Reply, Turn, TurnInfo
 
 
 @attrs.frozen
@@ -266,9 +265,7 @@ StreamEvent = ChatEvent | TurnEvent
 
 def result_of(events: Iterable[ChatEvent]) -> ChatResult:
     """Return the result of an answer's events: the one in the last event."""
-    last: ChatEvent | None = None
-    for last in events:  # noqa: B007  # only the last counts
-        pass
+    last = next(iter(deque(events, maxlen=1)), None)
     assert type(last) is AnswerEnd, "an answer's last event is AnswerEnd"
     return last.result
 
@@ -289,14 +286,8 @@ def events_of(result: ChatResult) -> Iterator[ChatEvent]:
                 yield from (ReasoningDelta(index, word) for word in _WORD.findall(text))
             case ToolCall():
                 yield ToolCallStart(index, part.name)
-                yield from (ToolCallDelta(index, word) for word in _WORD.findall(_raw_arguments(part)))
+                yield from (ToolCallDelta(index, word) for word in _WORD.findall(part.text))
                 yield ToolCallEnd(index, part)
             case _:
                 pass  # the other kinds have no event; they arrive with the result
     yield AnswerEnd(result)
-
-
-def _raw_arguments(call: ToolCall) -> str:
-    if call.raw_arguments is not None:
-        return call.raw_arguments
-    return json.dumps(dict(call.arguments or {}), ensure_ascii=False, default=str)

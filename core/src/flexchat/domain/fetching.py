@@ -8,8 +8,7 @@ from typing import Protocol
 
 import attrs
 
-SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods that change nothing (RFC 9110, section 9.2.1)."""
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})  # methods that change nothing (RFC 9110, section 9.2.1)
 
 
 @attrs.frozen(kw_only=True)

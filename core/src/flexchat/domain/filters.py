@@ -7,8 +7,9 @@ The syntax is that of MongoDB and Chroma: {"year": 2024}, {"year": {"$gte": 2020
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Literal
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, get_args
 
 import attrs
 
@@ -18,9 +19,8 @@ Where = Mapping[str, Any]
 """A metadata filter, as a caller writes it: ``{"year": {"$gte": 2024}}``."""
 Operator = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin"]
 
-OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin")
-MAX_CONDITIONS = 100
-"""Most comparisons in one filter."""
+OPERATORS: tuple[Operator, ...] = get_args(Operator)
+MAX_CONDITIONS = 100  # most comparisons in one filter
 
 
 @attrs.frozen
@@ -55,11 +55,7 @@ Condition = Compare | AllOf | AnyOf
 
 
 def read_filter(where: Where | None) -> AllOf:
-    """Return the filter as a tree of conditions; an empty AllOf for None.
-
-    Raises:
-        FilterError: It is invalid; the text names the fault and its place.
-    """
+    """Return the filter as a tree, an empty AllOf for None; raise FilterError, with the fault and its place."""
     condition = _table(where if where is not None else {}, "where", 0)
     if _count(condition) > MAX_CONDITIONS:
         raise FilterError(f"a filter may have at most {MAX_CONDITIONS} conditions")
@@ -74,25 +70,20 @@ def holds(condition: Condition, metadata: Mapping[str, Any]) -> bool:
         case AnyOf():
             return any(holds(part, metadata) for part in condition.conditions)
     actual, operand = metadata.get(condition.field), condition.value
-    match condition.operator:
-        case "$eq":
-            return _equal(actual, operand)
-        case "$ne":
-            return not _equal(actual, operand)
-        case "$in":
-            return any(_equal(actual, value) for value in operand)
-        case "$nin":
-            return not any(_equal(actual, value) for value in operand)
-    if _kind(actual) != _kind(operand):
-        return False
-    match condition.operator:
-        case "$gt":
-            return bool(actual > operand)
-        case "$gte":
-            return bool(actual >= operand)
-        case "$lt":
-            return bool(actual < operand)
-    return bool(actual <= operand)
+    order = _ORDERS.get(condition.operator)
+    if order is not None:
+        return _kind(actual) == _kind(operand) and bool(order(actual, operand))
+    values = operand if isinstance(operand, tuple) else (operand,)
+    is_in = any(_kind(actual) == _kind(value) and bool(actual == value) for value in values)
+    return is_in == (condition.operator in ("$eq", "$in"))
+
+
+_ORDERS: dict[str, Callable[[Any, Any], Any]] = {
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}
 
 
 def _table(where: Any, place: str, depth: int) -> AllOf:
@@ -123,20 +114,20 @@ def _comparisons(field: str, table: Mapping[Any, Any], place: str) -> list[Condi
     if not table:
         raise FilterError(f'{place} is empty: write a value, or a comparison like {{"$gte": 3}}')
     conditions: list[Condition] = []
-    for operator, value in table.items():
-        if operator not in OPERATORS:
-            hint = did_you_mean(str(operator), OPERATORS)
-            raise FilterError(f"{place}: no operator is called {operator!r}{hint} (there are {', '.join(OPERATORS)})")
-        here = f"{place}.{operator}"
-        if operator in ("$in", "$nin"):
-            if not isinstance(value, list | tuple):
-                raise FilterError(f"{here} takes a list")
-            conditions.append(Compare(field, operator, tuple(_scalar(item, here) for item in value)))
+    for name, value in table.items():
+        if name not in OPERATORS:
+            hint = did_you_mean(str(name), OPERATORS)
+            raise FilterError(f"{place}: no operator is called {name!r}{hint} (there are {', '.join(OPERATORS)})")
+        here = f"{place}.{name}"
+        if name not in ("$in", "$nin"):
+            operand: Any = _scalar(value, here)
+        elif isinstance(value, list | tuple):
+            operand = tuple(_scalar(item, here) for item in value)
         else:
-            operand = _scalar(value, here)
-            if operator not in ("$eq", "$ne") and isinstance(operand, bool):
-                raise FilterError(f"{here}: a truth value is neither less nor greater")
-            conditions.append(Compare(field, operator, operand))
+            raise FilterError(f"{here} takes a list")
+        if name in _ORDERS and isinstance(operand, bool):
+            raise FilterError(f"{here}: a truth value is neither less nor greater")
+        conditions.append(Compare(field, name, operand))
     return conditions
 
 
@@ -156,10 +147,6 @@ def _kind(value: Any) -> str | None:
     if isinstance(value, int | float):
         return "number"
     return "text" if isinstance(value, str) else None
-
-
-def _equal(found: Any, wanted: Any) -> bool:
-    return _kind(found) == _kind(wanted) and bool(found == wanted)
 
 
 def _count(condition: Condition) -> int:

@@ -1,16 +1,35 @@
-"""Reading and repairing callers' earlier messages: providers accept only well-formed ones."""
+"""Reading, writing and repairing callers' earlier messages: providers accept only well-formed ones.
+
+Most programs keep their histories in the shape of OpenAI's Chat Completions.
+
+Source: platform.openai.com/docs/api-reference/chat, "messages"; deviations of Ollama and vLLM (arguments as an
+object, no ids, reasoning_content) are read as well.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
-from ..errors import did_you_mean
+from ..errors import ChatRequestError, did_you_mean
 from .codec import message_from_dict, message_to_dict
-from .messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
-from .openai_form import read_assistant, read_text, read_user, refuse, to_openai
+from .media import with_accepted_media
+from .messages import (
+    AssistantMessage,
+    AssistantPart,
+    MediaPart,
+    Message,
+    ReasoningPart,
+    RefusalPart,
+    SystemMessage,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 
-_MESSAGES = (SystemMessage, UserMessage, AssistantMessage, ToolMessage)
 _ROLES = {
     "user": "user",
     "human": "user",
@@ -21,6 +40,9 @@ _ROLES = {
     "developer": "system",
     "tool": "tool",
 }
+
+# Kinds of text parts, and the key each keeps its text under.
+_TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 
 MISSING_RESULT = "This call was never answered: the conversation broke off before its result came"
 
@@ -41,13 +63,9 @@ def read_history(entries: Iterable[Message | Mapping[str, Any]], name: str = "hi
 
 
 def entries_of(entries: Any, name: str = "history") -> Iterable[Any]:
-    """Return the entries of a history; none for None.
-
-    Raises:
-        ChatRequestError: It is not a list.
-    """
+    """Return the entries of a history, none for None; raise ChatRequestError if it is not a list."""
     if isinstance(entries, str | bytes | Mapping) or not isinstance(entries, Iterable | None):
-        refuse(name, f"a list of messages was expected, got {type(entries).__name__}")
+        _refuse(name, f"a list of messages was expected, got {type(entries).__name__}")
     return entries or ()
 
 
@@ -66,7 +84,7 @@ def write_history(
     if form == "flexchat":
         return [message_to_dict(message) for message in messages]
     if form == "openai":
-        return [to_openai(message) for message in messages]
+        return [_to_openai(message) for message in messages]
     return [
         {"type": "user" if isinstance(message, UserMessage) else "bot", "text": message.content}
         for message in messages
@@ -81,49 +99,47 @@ class _Reader:
         self._waiting: dict[str, list[ToolCall]] = {}
 
     def read(self, entry: Any, place: str) -> Message:
-        if isinstance(entry, _MESSAGES):
+        if isinstance(entry, Message):
             return self._remember(entry)
         if not isinstance(entry, Mapping):
-            refuse(place, f"a message or a mapping with role and content was expected, got {type(entry).__name__}")
+            _refuse(place, f"a message or a mapping with role and content was expected, got {type(entry).__name__}")
         role = _role(entry, place)
         if role != "assistant" and entry.get("tool_calls"):
-            refuse(place, f"only the assistant calls tools; this entry's role is {role}")
+            _refuse(place, f"only the assistant calls tools; this entry's role is {role}")
         if ("parts" in entry and role == "assistant") or ("media" in entry and role == "user"):
             return self._remember(_own(entry, place))
+        if role == "assistant":
+            return self._remember(*_read_assistant(entry, place))
         content = entry.get("content", entry.get("text"))
-        if content is None and role != "assistant":
-            refuse(place, "it has no content (or text)")
-        if role == "system":
-            return SystemMessage(content=read_text(content, f"{place}.content"))
+        if content is None:
+            _refuse(place, "it has no content (or text)")
         if role == "user":
-            return read_user(content, f"{place}.content")
-        if role == "tool":
-            return self._result(entry, read_text(content, f"{place}.content"), place)
-        message, ids = read_assistant(entry, place)
-        self._calls(message.tool_calls, ids)
-        return message
+            return _read_user(content, f"{place}.content")
+        text = _read_text(content, f"{place}.content")
+        return SystemMessage(content=text) if role == "system" else self._result(entry, text, place)
 
-    def _remember(self, message: Message) -> Message:
+    def _remember(self, message: Message, ids: Sequence[str | None] | None = None) -> Message:
+        """Remember a message's calls, under other ids than their own if any are given.
+
+        Programs reuse ids in later answers: then the earlier calls no longer wait.
+        """
         if isinstance(message, AssistantMessage):
-            self._calls(message.tool_calls, [call.id for call in message.tool_calls])
+            ids = [call.id for call in message.tool_calls] if ids is None else ids
+            for id in ids:
+                self._waiting.pop(id or "", None)
+            for call, id in zip(message.tool_calls, ids, strict=True):
+                self._waiting.setdefault(id or "", []).append(call)
         return message
-
-    def _calls(self, calls: Sequence[ToolCall], ids: Sequence[str | None]) -> None:
-        """Remember calls. Programs reuse ids in later answers: then the earlier calls no longer wait."""
-        for id in ids:
-            self._waiting.pop(id or "", None)
-        for call, id in zip(calls, ids, strict=True):
-            self._waiting.setdefault(id or "", []).append(call)
 
     def _result(self, entry: Mapping[str, Any], text: str, place: str) -> ToolMessage:
         id = entry.get("tool_call_id")
         if not isinstance(id, str) or not id:
-            refuse(place, "a tool's result needs the tool_call_id of its call")
+            _refuse(place, "a tool's result needs the tool_call_id of its call")
         waiting = self._waiting.get(id)
         if not waiting:
             ids = [key for key, calls in self._waiting.items() if key and calls]
             near = did_you_mean(id, ids[:50])
-            refuse(place, f"its tool_call_id {id[:80]!r} belongs to no call before it that waits for a result{near}")
+            _refuse(place, f"its tool_call_id {id[:80]!r} belongs to no call before it that waits for a result{near}")
         call = waiting.pop(0)
         own = _own({**entry, "name": call.name, "content": text}, place) if "media" in entry else None
         media = own.media if isinstance(own, ToolMessage) else ()
@@ -137,16 +153,138 @@ def _role(entry: Mapping[str, Any], place: str) -> str:
     role = "user" if name is None else _ROLES.get(name) if isinstance(name, str) else None
     if role is None:
         hint = did_you_mean(name[:80], _ROLES) if isinstance(name, str) else ""
-        refuse(place, f"no message has the {key} {name!r:.80}{hint} (known: {', '.join(_ROLES)})")
+        _refuse(place, f"no message has the {key} {name!r:.80}{hint} (known: {', '.join(_ROLES)})")
     return role
 
 
 def _own(entry: Mapping[str, Any], place: str) -> Message:
-    """Return the message that message_to_dict wrote."""
     try:
         return message_from_dict(entry)
     except ValueError as error:
-        refuse(place, str(error))
+        _refuse(place, str(error))
+
+
+def _refuse(place: str, why: str) -> NoReturn:
+    raise ChatRequestError(f"{place}: {why}")
+
+
+def _read_text(content: Any, place: str) -> str:
+    """Return a content's text: the text itself, or its parts' texts, joined without a separator."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list | tuple):
+        type_name = "null" if content is None else type(content).__name__
+        _refuse(place, f"the content must be a text or a list of parts, not {type_name}")
+    return "".join([_part_text(part, f"{place}[{index}]") for index, part in enumerate(content)])
+
+
+def _read_user(content: Any, place: str) -> UserMessage:
+    if not isinstance(content, list | tuple):
+        return UserMessage(content=_read_text(content, place))
+    texts, media = [], []
+    for index, part in enumerate(content):
+        if isinstance(part, Mapping) and part.get("type") == "image_url":
+            media.append(_image(part.get("image_url"), f"{place}[{index}].image_url"))
+        else:
+            texts.append(_part_text(part, f"{place}[{index}]"))
+    return UserMessage(content="".join(texts), media=tuple(media))
+
+
+def _read_assistant(entry: Mapping[str, Any], place: str) -> tuple[AssistantMessage, tuple[str | None, ...]]:
+    """Return a model's message, and the ids of its calls. Each call gets a new id: some clients count from 0."""
+    reasoning, refusal, listed = (entry.get(key) for key in ("reasoning_content", "refusal", "tool_calls"))
+    if entry.get("function_call"):
+        _refuse(f"{place}.function_call", "this old form of a call is not read; give it as tool_calls")
+    for key, text in (("reasoning_content", reasoning), ("refusal", refusal)):
+        if not isinstance(text, str | None):
+            _refuse(f"{place}.{key}", f"a text was expected, got {type(text).__name__}")
+    if not isinstance(listed, list | tuple | None):
+        _refuse(f"{place}.tool_calls", f"a list of calls was expected, got {type(listed).__name__}")
+    calls = [_call(call, f"{place}.tool_calls[{index}]") for index, call in enumerate(listed or ())]
+    content = entry.get("content", entry.get("text"))
+    if content is None and not (calls or refusal):
+        _refuse(place, "it has no content (or text), and no tool_calls")
+    said = "" if content is None else _read_text(content, f"{place}.content")
+    parts: list[AssistantPart] = [ReasoningPart(text=reasoning)] if reasoning else []
+    if said or not (calls or refusal):
+        parts.append(TextPart(text=said))
+    if refusal:
+        parts.append(RefusalPart(text=refusal))
+    message = AssistantMessage(parts=(*parts, *[call for call, _ in calls]))
+    return message, tuple(id for _, id in calls)
+
+
+def _call(data: Any, place: str) -> tuple[ToolCall, str | None]:
+    function = data.get("function") if isinstance(data, Mapping) else None
+    name = function.get("name") if isinstance(function, Mapping) else None
+    arguments = function.get("arguments") if isinstance(function, Mapping) else None
+    if not (isinstance(name, str) and name and isinstance(arguments, str | Mapping | None)):
+        _refuse(place, "a tool call is a function with a name, and arguments as text")
+    id = data.get("id")
+    if not isinstance(id, str | None):
+        _refuse(f"{place}.id", f"a text was expected, got {type(id).__name__}")
+    if isinstance(arguments, Mapping):
+        return ToolCall.from_object(name, arguments), id
+    return ToolCall.from_text(name, arguments), id
+
+
+def _part_text(part: Any, place: str) -> str:
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    key = _TEXT_PARTS.get(kind) if isinstance(kind, str) else None
+    if key is None:
+        _refuse(place, f"a history takes text only, not {kind if isinstance(part, Mapping) else part!r:.40}")
+    if not isinstance(part.get(key), str):
+        _refuse(place, f"a part of type {kind} has its text under '{key}'")
+    return str(part[key])
+
+
+def _image(found: Any, place: str) -> MediaPart:
+    url = found.get("url") if isinstance(found, Mapping) else found
+    if not isinstance(url, str) or not url:
+        _refuse(place, "a picture has a url")
+    if not url.startswith("data:"):
+        return MediaPart(kind="image", mime_type="image/*", url=url)
+    head, comma, body = url.removeprefix("data:").partition(",")
+    mime_type, base64_mark, _ = head.partition(";base64")
+    try:
+        if not (comma and base64_mark and mime_type.startswith("image/")):
+            raise ValueError
+        return MediaPart(kind="image", mime_type=mime_type, data=base64.b64decode(body, validate=True))
+    except (ValueError, binascii.Error):
+        _refuse(place, "this data: URL is not a picture in Base64")
+
+
+def _to_openai(message: Message) -> dict[str, Any]:
+    """Return a message in OpenAI's shape. Thoughts, and data only a provider can read, do not fit into it."""
+    match message:
+        case SystemMessage():
+            return {"role": "system", "content": message.content}
+        case UserMessage():
+            if not message.media:
+                return {"role": "user", "content": message.content}
+            parts = [{"type": "text", "text": message.content}, *map(_picture, message.media)]
+            return {"role": "user", "content": parts}
+        case ToolMessage():
+            content = with_accepted_media(message, lambda part: False).content  # a tool's message takes text only
+            return {"role": "tool", "tool_call_id": message.tool_call_id, "content": content}
+    data: dict[str, Any] = {"role": "assistant", "content": message.content}
+    if message.refusal is not None:
+        data["refusal"] = message.refusal
+    if message.tool_calls:
+        data["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.text}}
+            for call in message.tool_calls
+        ]
+    elif data["content"] is None and message.refusal is None:
+        data["content"] = ""
+    return data
+
+
+def _picture(part: MediaPart) -> dict[str, Any]:
+    if part.kind != "image":
+        raise ChatRequestError(f"OpenAI's shape of a history has no place for a file of kind '{part.kind}'")
+    url = part.url or f"data:{part.mime_type};base64,{base64.b64encode(part.data or b'').decode()}"
+    return {"type": "image_url", "image_url": {"url": url}}
 
 
 def repair_history(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[str, ...]]:
@@ -168,7 +306,7 @@ def repair_history(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], 
             answer = answers.get((at, number))
             if answer is None:
                 notes.append(f"history: the call of {call.name} had no result; an error result was put in its place")
-                answer = _missing(call)
+                answer = ToolMessage(tool_call_id=call.id, name=call.name, content=MISSING_RESULT, is_error=True)
             repaired.append(answer)
     notes += [f"history: a result of {stray.name} belongs to no call; it was left out" for stray in strays]
     return (tuple(repaired) if repaired != list(messages) else messages), tuple(notes)
@@ -203,7 +341,3 @@ def _pair(messages: tuple[Message, ...]) -> tuple[dict[tuple[int, int], ToolMess
         else:
             strays.append(message)
     return answers, strays
-
-
-def _missing(call: ToolCall) -> ToolMessage:
-    return ToolMessage(tool_call_id=call.id, name=call.name, content=MISSING_RESULT, is_error=True)

@@ -134,9 +134,7 @@ class Mask:
         new = {secret for secret in secrets if len(secret) >= _MIN_CHARS} - self._secrets
         self._secrets |= new
         forms = [*self._forms, *(form for secret in new for form in _forms(secret))]
-        self._forms = tuple(
-            sorted(forms, key=lambda form: -len(form.secret))
-        )  # the longest first: one may hold another
+        self._forms = tuple(sorted(forms, key=lambda form: -len(form.secret)))  # longest first: one may hold another
 
 
 class _Form(NamedTuple):
@@ -149,19 +147,14 @@ class _Form(NamedTuple):
 
 @functools.lru_cache(maxsize=2 * _MAX_ADDED)
 def _forms(secret: str) -> tuple[_Form, ...]:
-    """Return the ways to write a secret."""
     forms = []
-    for value in dict.fromkeys((secret, _password_in(secret))):
+    password = "" if "//" in secret else secret.partition(":")[2]  # of USER:PASSWORD
+    for value in dict.fromkeys((secret, password)):
         if len(value) >= _MIN_CHARS:
             runs = re.findall(r"[A-Za-z0-9]+", value)
             forms.append(_Form(secret, max(runs, key=len, default=""), re.compile(_escaped(value))))
             forms += [_Form(secret, core, re.compile(re.escape(core))) for core in _base64_cores(value)]
     return tuple(forms)
-
-
-def _password_in(secret: str) -> str:
-    """Return the password of USER:PASSWORD; empty for anything else."""
-    return "" if "//" in secret else secret.partition(":")[2]
 
 
 def _escaped(secret: str) -> str:

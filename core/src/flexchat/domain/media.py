@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -12,10 +13,8 @@ import attrs
 from .messages import MediaPart, ToolMessage
 from .text import scrub
 
-MAX_PARTS = 32
-"""Most media of one result; the rest is only described."""
-DEFAULT_MAX_BYTES = 4_194_304
-"""tools.max_media_bytes, where no config sets it."""
+MAX_PARTS = 32  # most media of one result; the rest is only described
+DEFAULT_MAX_BYTES = 4_194_304  # tools.max_media_bytes, where no config sets it
 
 _MAX_NAME_CHARS = 100
 _TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
@@ -56,11 +55,8 @@ def split_media(value: Any) -> WithMedia | None:
     kind = type(value)
     if kind is WithMedia:
         return value  # type: ignore[no-any-return]
-    if kind is MediaPart:
-        return WithMedia(None, value)
-    if (kind is list or kind is tuple) and value and all(type(item) is MediaPart for item in value):
-        return WithMedia(None, value)
-    return None
+    is_list = (kind is list or kind is tuple) and value and all(type(item) is MediaPart for item in value)
+    return WithMedia(None, value) if kind is MediaPart or is_list else None
 
 
 def checked_media(media: Iterable[Any], max_bytes: int) -> tuple[tuple[MediaPart, ...], tuple[str, ...]]:
@@ -102,12 +98,9 @@ def with_accepted_media(message: ToolMessage, takes: Callable[[MediaPart], bool]
         return message
     reduced: ToolMessage | None = message.memo.get(("shown", is_accepted))
     if reduced is None:
-        media = tuple([part for part, is_taken in zip(message.media, is_accepted, strict=True) if is_taken])
-        words = [
-            f"{describe_media(part)}: not shown, you cannot see it here"
-            for part, is_taken in zip(message.media, is_accepted, strict=True)
-            if not is_taken
-        ]
+        media = tuple(itertools.compress(message.media, is_accepted))
+        others = [part for part, is_taken in zip(message.media, is_accepted, strict=True) if not is_taken]
+        words = [f"{describe_media(part)}: not shown, you cannot see it here" for part in others]
         content = _with_words(message.content, media, words)
         reduced = message.memo["shown", is_accepted] = attrs.evolve(message, content=content, media=media)
     return reduced
@@ -187,18 +180,13 @@ def _normal(item: Any) -> MediaPart | str:
         beginnings, later = _BEGINNINGS[mime_type]
         if not data.startswith(beginnings) or data[8 : 8 + len(later)] != later:
             return f"{describe_media(part)}: left out, its data are not {mime_type}"
-    if mime_type == "text/plain" and not _is_utf8(data):
-        return f"{describe_media(part)}: left out, it is not UTF-8"
+    if mime_type == "text/plain":
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return f"{describe_media(part)}: left out, it is not UTF-8"
     return part
 
 
 def _one_line(text: str, longest: int) -> str:
     return _CONTROLS.sub(" ", scrub(text))[:longest].strip()
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import attrs
 
 from ..errors import json_error_message
-from .text import scrub, scrub_json
+from .text import STRICT_JSON, scrub, scrub_json
 
 STORED = "stored"
 """Key in a field's metadata: the type it has in stored data, where that is not its annotation's; see codec.py."""
@@ -138,10 +138,7 @@ class ToolCall:
 
     @classmethod
     def from_object(cls, name: str, value: Mapping[str, Any] | None, **rest: Any) -> ToolCall:
-        """Copy arguments given as an object into the call; None means none.
-
-        Anything else is explained, not raised.
-        """
+        """Copy arguments given as an object into the call; None means none. Anything else is explained, not raised."""
         if value is not None and not isinstance(value, Mapping):
             return cls(
                 name=name, arguments=None, error=f"arguments must be a JSON object, got {_json_type(value)}", **rest
@@ -150,6 +147,13 @@ class ToolCall:
             return cls(name=name, arguments=scrub_json(dict(value or {})), **rest)
         except RecursionError:
             return cls(name=name, arguments=None, error=_TOO_DEEP, **rest)
+
+    @property
+    def text(self) -> str:
+        """The arguments as JSON text: as the model wrote them, if it wrote text."""
+        if self.raw_arguments is not None:
+            return self.raw_arguments
+        return json.dumps(dict(self.arguments or {}), ensure_ascii=False, default=str)
 
     def if_whole(self) -> ToolCall:
         """Return the last call of an answer with no finish reason; refused if it may have been cut off.
@@ -178,16 +182,10 @@ def _not_json(error: ValueError) -> str:
     return f"not valid JSON ({detail}); write the arguments again as one JSON object"
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-# Made once: making a decoder takes longer than reading a typical call's arguments.
-_read_json = json.JSONDecoder(parse_constant=_no_constant).decode
+_read_json = STRICT_JSON.decode
 
 
 def _count_names(value: Any) -> int:
-    """Count the names of all objects in JSON data."""
     count, waiting = 0, [value]
     for each in waiting:
         if type(each) is dict:
@@ -200,7 +198,6 @@ def _count_names(value: Any) -> int:
 
 
 def _given_twice(raw: str) -> list[str]:
-    """Return the names that occur more than once in an object of a JSON text."""
     twice: list[str] = []
 
     def read(pairs: list[tuple[str, Any]]) -> None:

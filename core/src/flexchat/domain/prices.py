@@ -5,19 +5,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypedDict
 
 import attrs
 
 CURRENCY = "USD"
-PLACES = 6
-"""Decimal places of a price: a cost is then a whole number of millionths of a millionth, and sums stay exact."""
+PLACES = 6  # decimal places of a price: costs are whole millionths of a millionth, and sums stay exact
 
 _MILLION = Decimal(1_000_000)
 _MAX_TOKENS = 1_000_000_000  # of one answer; no model reads a hundredth of it
 _MAX_ADDED = 10**18  # trillionths: a million dollars, a hundredth of what 64 bits hold
-
-Number = TypeVar("Number", int, Decimal)
 
 
 @attrs.frozen(kw_only=True)
@@ -42,28 +39,17 @@ class Usage:
     raw: Mapping[str, Any] = attrs.field(factory=dict)
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            input_tokens=_sum(self.input_tokens, other.input_tokens),
-            output_tokens=_sum(self.output_tokens, other.output_tokens),
-            reasoning_tokens=_sum(self.reasoning_tokens, other.reasoning_tokens),
-            cache_read_tokens=_sum(self.cache_read_tokens, other.cache_read_tokens),
-            cache_write_tokens=_sum(self.cache_write_tokens, other.cache_write_tokens),
-            cost=_sum(self.cost, other.cost),
-        )
+        return Usage(**{name: _sum(getattr(self, name), getattr(other, name)) for name in (*_COUNTS, "cost")})
 
     def to_dict(self) -> dict[str, int]:
         """Return the known counts."""
-        counts = {
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "reasoning_tokens": self.reasoning_tokens,
-            "cache_read_tokens": self.cache_read_tokens,
-            "cache_write_tokens": self.cache_write_tokens,
-        }
-        return {name: count for name, count in counts.items() if count is not None}
+        return {name: count for name in _COUNTS if (count := getattr(self, name)) is not None}
 
 
-def _sum(a: Number | None, b: Number | None) -> Number | None:
+_COUNTS = ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_write_tokens")
+
+
+def _sum(a: Any, b: Any) -> Any:
     return b if a is None else a if b is None else a + b
 
 

@@ -40,11 +40,7 @@ class SourcedTool:
 
     @functools.cached_property
     def digest(self) -> str:
-        """SHA-256 of all of it, in hexadecimal digits: two tools with the same digest are the same.
-
-        Raises:
-            ToolDefinitionError: A part of it is not JSON data.
-        """
+        """SHA-256 of all of it, in hexadecimal digits; raises ToolDefinitionError if a part of it is not JSON data."""
         try:
             text = json.dumps(self.to_dict(), sort_keys=True, ensure_ascii=False, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
@@ -66,32 +62,23 @@ class SourcedTool:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SourcedTool:
-        """Read the data that to_dict returns.
-
-        Raises:
-            ToolDefinitionError: It is something else.
-        """
+        """Read the data that to_dict returns; raise ToolDefinitionError for anything else."""
         try:
             settings = dict(data["implementation"])
             kind = settings.pop("type")
             rest = {key: value for key, value in data.items() if key != "implementation"}
             tool = cls(**rest, implementation=kind, settings=settings)
+            texts = (tool.name, tool.description, tool.implementation, tool.effect)
+            is_typed = all(isinstance(text, str) for text in texts) and isinstance(tool.parameters, Mapping)
+            is_timed = tool.timeout_ms is None or is_timeout(tool.timeout_ms)
+            if not (is_typed and is_timed and tool.effect in EFFECTS and isinstance(tool.honours_key, bool)):
+                raise ValueError
         except (KeyError, TypeError, ValueError, AttributeError):
             raise ToolDefinitionError("this is not a tool") from None
-        texts = (tool.name, tool.description, tool.implementation, tool.effect)
-        if not all(isinstance(text, str) for text in texts) or not isinstance(tool.parameters, Mapping):
-            raise ToolDefinitionError("this is not a tool")
-        is_timed = tool.timeout_ms is None or is_timeout(tool.timeout_ms)
-        if tool.effect not in EFFECTS or not isinstance(tool.honours_key, bool) or not is_timed:
-            raise ToolDefinitionError("this is not a tool")
         return tool
 
     def definition(self, source: str, prefix: str = "") -> ToolDefinition:
-        """Return the tool that rules name and models call.
-
-        Raises:
-            ToolDefinitionError: As ToolDefinition; with the prefix, the name may be too long.
-        """
+        """Return the tool that rules name and models call. Raises as ToolDefinition: a prefix may make a name long."""
         return ToolDefinition(
             name=prefix + self.name,
             description=self.description,

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 _NO_TEXTS = frozenset((int, float, bool, type(None)))
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+# Made once: making a decoder takes longer than reading a typical call's arguments.
+STRICT_JSON = json.JSONDecoder(parse_constant=_no_constant)
+"""Reads JSON without NaN and Infinity, which Python's own decoder accepts."""
 
 
 def scrub(text: str) -> str:
@@ -24,11 +34,7 @@ def scrub(text: str) -> str:
 
 
 def scrub_json(value: Any) -> Any:
-    """Return JSON data with every text in it scrubbed, including keys.
-
-    Raises:
-        RecursionError: It is nested too deeply.
-    """
+    """Return JSON data with every text in it scrubbed, keys included; raise RecursionError if nested too deeply."""
     if isinstance(value, str):
         return scrub(value)
     if isinstance(value, Mapping):
@@ -39,11 +45,7 @@ def scrub_json(value: Any) -> Any:
 
 
 def is_encodable(value: Any) -> bool:
-    """Whether every text in JSON data, keys included, has a UTF-8 form: scrub_json would change nothing.
-
-    Raises:
-        RecursionError: It is nested too deeply.
-    """
+    """Whether each text in JSON data has a UTF-8 form: scrub_json, which raises the same, would change nothing."""
     if isinstance(value, str):
         return value.isascii() or scrub(value) is value
     if type(value) is dict:  # in this one frame, if it is flat and ASCII, as most arguments are

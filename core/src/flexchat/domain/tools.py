@@ -17,6 +17,7 @@ from .messages import MediaPart
 
 # Names that not all providers accept are sent under another name: see tools/registry.py.
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}")
+_NOT_OPTIONAL = ("name", "description", "parameters", "implementation", "type", "source")
 EFFECTS = ("read", "idempotent", "write")
 MAX_TIMEOUT_MS = 10**9
 
@@ -57,10 +58,11 @@ class ToolRetry:
     )
 
     def __attrs_post_init__(self) -> None:
-        for name, value, most in (("max_attempts", self.max_attempts, 10), ("backoff_ms", self.backoff_ms, 60_000)):
-            least = 1 if name == "max_attempts" else 0
+        for field in attrs.fields(ToolRetry):
+            value, least, most = getattr(self, field.name), field.metadata["min"], field.metadata["max"]
             if type(value) is not int or not least <= value <= most:
-                raise ToolDefinitionError(f"retry: {name} must be a whole number from {least} to {most}, got {value!r}")
+                text = f"retry: {field.name} must be a whole number from {least} to {most}, got {value!r}"
+                raise ToolDefinitionError(text)
 
     def wait_s(self, attempts: int, wish_s: float | None = None) -> float | None:
         """Return the seconds to wait after so many attempts; None if there is to be no other.
@@ -200,34 +202,17 @@ class ToolDefinition:
                 raise ToolDefinitionError(with_hint("Tool must have name and description", hint))
         schemas = (tool.get(key) for key in ("parameters", "input_schema", "inputSchema"))
         parameters = next((schema for schema in schemas if schema is not None), None)
-        options = {key: _read(tool, key) for key in _OPTIONAL if tool.get(key) is not None}
+        optional = [field.name for field in attrs.fields(cls) if field.name not in _NOT_OPTIONAL]
+        options = {key: _read(tool, key) for key in optional if tool.get(key) is not None}
         if "effect" not in options and isinstance(hints := tool.get("annotations"), Mapping):
-            options["effect"] = _effect(hints)
+            idempotent = "idempotent" if hints.get("idempotentHint") else "write"
+            options["effect"] = "read" if hints.get("readOnlyHint") else idempotent
         name, how = _read(tool, "name") or "", _implementation(tool, implementation)
         if parameters is None:
             hint = f'\'{name}\' has none; one without arguments has {{"type": "object", "properties": {{}}}}'
             raise ToolDefinitionError(with_hint("Tool parameters must be an object schema", hint))
-        return cls(
-            name=name,
-            description=_read(tool, "description") or "",
-            parameters=parameters,
-            implementation=how,
-            **options,
-        )
-
-
-_OPTIONAL = (
-    "handler",
-    "timeout_ms",
-    "exclusive",
-    "repeatable",
-    "effect",
-    "honours_key",
-    "verify",
-    "strict",
-    "retry",
-    "approve",
-)
+        description = _read(tool, "description") or ""
+        return cls(name=name, description=description, parameters=parameters, implementation=how, **options)
 
 
 def _read(tool: Mapping[str, Any], key: str) -> Any:
@@ -254,10 +239,6 @@ def _retry(tool: str, table: Mapping[str, Any]) -> ToolRetry:
         return ToolRetry(**table)
     except ToolDefinitionError as error:
         raise ToolDefinitionError(f"Tool {tool}: {error}") from None
-
-
-def _effect(hints: Mapping[str, Any]) -> str:
-    return "read" if hints.get("readOnlyHint") else "idempotent" if hints.get("idempotentHint") else "write"
 
 
 def _implementation(tool: Mapping[str, Any], given: Implementation | Callable[..., Any] | None) -> Implementation:
@@ -315,14 +296,8 @@ class ToolResult:
         hint: str | None = None,
     ) -> ToolResult:
         """Return a failure in the specified shape."""
-        return cls(
-            success=False,
-            tool_name=tool_name,
-            execution_time_ms=execution_time_ms,
-            error=error,
-            hint=hint or None,
-            notes=notes,
-        )
+        rest: dict[str, Any] = {"execution_time_ms": execution_time_ms, "hint": hint or None, "notes": notes}
+        return cls(success=False, tool_name=tool_name, error=error, **rest)
 
     def explained(self) -> str:
         """Return the error followed by its hint, for showing both as one text; empty if the tool succeeded."""
@@ -336,30 +311,23 @@ class ToolResult:
         outcome = {"result": self.result} if self.success else {"error": self.error}
         if self.hint and not self.success:
             outcome["hint"] = self.hint
-        return {
-            "success": self.success,
-            **outcome,
-            "tool_name": self.tool_name,
-            "execution_time_ms": self.execution_time_ms,
-            **self._beside(),
-        }
+        name_and_time = {"tool_name": self.tool_name, "execution_time_ms": self.execution_time_ms}
+        return {"success": self.success, **outcome, **name_and_time, **self._beside()}
 
     def to_json(self) -> str:
         """Return the envelope as JSON text, for the model."""
         if not self.success or self.encoded is None:
             return _encode(self.to_dict())
         name = _encode(self.tool_name)
+        beside = f", {_encode(self._beside())[1:-1]}" if self.media or self.left_out else ""
         return (
             f'{{"success": true, "result": {self.encoded}, "tool_name": {name}, '
-            f'"execution_time_ms": {self.execution_time_ms}{self._encoded_beside()}}}'
+            f'"execution_time_ms": {self.execution_time_ms}{beside}}}'
         )
 
     def _beside(self) -> dict[str, Any]:
         extras: dict[str, Any] = {"media": [about(part) for part in self.media]} if self.media else {}
         return {**extras, "left_out": [*self.left_out]} if self.left_out else extras
-
-    def _encoded_beside(self) -> str:
-        return f", {_encode(self._beside())[1:-1]}" if self.media or self.left_out else ""
 
 
 @attrs.frozen(kw_only=True)

@@ -1,8 +1,8 @@
-"""A request, and the turn that answers it."""
+"""A request, questions of tools to the person behind it, and the turn that answers it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, Literal
 
 import attrs
@@ -10,9 +10,8 @@ import attrs
 from ..errors import TurnDataError
 from .chat import ChatResponse, Effort, Parsed, Reasoning, ResponseFormat, Round, ToolChoice
 from .codec import message_to_dict, restore_media, value_from_dict, value_to_dict
-from .messages import STORED, Message
+from .messages import STORED, Message, new_call_id
 from .prices import Cost, Usage
-from .questions import OnQuestion
 from .retrieval import Citation, Profile
 from .tools import ToolCallRecord
 
@@ -46,6 +45,53 @@ class CollectionChoice:
 
     store: str
     collection: str | None = None
+
+
+ReplyAction = Literal["accept", "decline", "cancel"]
+"""What became of a question: it was answered, the person said no, or nobody decided (MCP's words)."""
+
+
+@attrs.frozen(kw_only=True)
+class Question:
+    """A question of a tool.
+
+    Attributes:
+        message: The text for the person.
+        schema: JSON Schema of the object that answers it; its properties are the fields of a form. None for a yes or
+            no.
+        url: A page where the person does something, such as signing in, in place of a form; empty for none.
+        tool: The tool's own name.
+        call_id: The call with the question.
+        id: Unique.
+    """
+
+    message: str
+    schema: Mapping[str, Any] | None = None
+    url: str = ""
+    tool: str = ""
+    call_id: str = ""
+    id: str = attrs.field(factory=new_call_id)
+
+
+@attrs.frozen(kw_only=True)
+class Reply:
+    """The reply to a question.
+
+    Attributes:
+        action: "accept": it was answered. "decline": the person refused. "cancel": there is no answer.
+        content: The answer, an object that fits the question's schema; empty unless accepted.
+        why: Why there is no answer, for the tool and the model; empty if a person gave one, or declined.
+    """
+
+    action: ReplyAction
+    content: Mapping[str, Any] = attrs.field(factory=dict)
+    why: str = ""
+
+
+OnQuestion = Callable[[Question], Awaitable[Reply | None] | Reply | None]
+"""Asks a person: a function, async or not. None in place of a Reply: nobody can be asked."""
+
+NOBODY = "nobody can be asked here"  # why a question has no answer where there is no person
 
 
 @attrs.frozen
@@ -284,12 +330,7 @@ def _result_with_notes(entry: Any) -> Any:
 
 
 def cost_of(rounds: Sequence[Round], phases: Sequence[PhaseRecord], status: TurnStatus, rule: int | None) -> Cost:
-    """Add up the cost of a turn's answers and phases.
-
-    Args:
-        rounds: Those of its answer.
-        rule: None if it ended before one was chosen.
-    """
+    """Add up the cost of a turn's answers and phases; rule is None if it ended before one was chosen."""
     parts = [one.cost for phase in phases for one in phase.rounds] + [one.cost for one in rounds]
     if status != "done" and rule is not None:
         parts.append(Cost(unpriced=("the turn did not end, and what was under way may have cost something",)))

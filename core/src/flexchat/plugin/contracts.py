@@ -40,7 +40,7 @@ from ..domain import (
 from ..domain.fetching import Fetcher
 from ..domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnKey, TurnState
 from ..domain.prices import ModelPrice
-from ..domain.questions import Reply
+from ..domain.turn import Reply
 from ..errors import Problem
 from .call import REPORTED_AGAIN_S, Call, Cited, EarlierResult, current_turn
 from .foreign import run_in_thread

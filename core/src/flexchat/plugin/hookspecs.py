@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         Turn,
         TurnInfo,
     )
-    from ..domain.questions import Question, Reply
+    from ..domain.turn import Question, Reply
     from .call import Call, Step
     from .contracts import (
         ConfigCheck,

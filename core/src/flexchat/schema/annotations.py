@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections.abc as abc
+import contextlib
+import dataclasses
 import datetime
 import enum
 import inspect
@@ -10,15 +12,16 @@ import json
 import types
 import typing
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, Union
 
 import attrs
 
+from .docstrings import read_docstring
 from .from_pydantic import SET_ITEMS, as_json_data, pydantic_form
-from .records import Record, record_of
 from .wording import Path, label, quoted
 
+_EMPTY = inspect.Parameter.empty
 _SAID = "str, int, float, bool, list, dict, Literal, an Enum, a dataclass, or leave the annotation out"
 
 
@@ -41,13 +44,10 @@ class Form:
 
 
 def form_of(annotation: Any, within: tuple[type, ...] = ()) -> Form:
-    """Return the form of an annotation with its strings resolved.
+    """Return the form of an annotation with its strings resolved; raise UnsayableError if it has none.
 
     Args:
         within: The classes whose fields are being described.
-
-    Raises:
-        UnsayableError: JSON Schema cannot express it.
     """
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     try:
@@ -56,7 +56,7 @@ def form_of(annotation: Any, within: tuple[type, ...] = ()) -> Form:
         raise UnsayableError(f"{_name(annotation)} cannot be used: {error}") from None
     if pydantic is not None:
         extras = args[1:] if origin is typing.Annotated else ()
-        return _annotated(Form(pydantic.schema, pydantic.read), extras)
+        return _annotated(Form(*pydantic), extras)
     if origin is typing.Annotated:  # may contain a dict, and then has no hash
         return _annotated(form_of(args[0], within), args[1:])
     simple = _SIMPLE.get(annotation) if isinstance(annotation, abc.Hashable) else None
@@ -140,7 +140,7 @@ def _refusal(path: Path, words: str, value: Any) -> ValueError:
 _SIMPLE: dict[Any, Form] = {
     Any: Form({}, _as_is),
     object: Form({}, _as_is),
-    inspect.Parameter.empty: Form({}, _as_is),
+    _EMPTY: Form({}, _as_is),
     str: Form({"type": "string"}, _plain(str, "a string")),
     int: Form({"type": "integer"}, _read_integer),
     float: Form({"type": "number"}, _read_number),
@@ -302,20 +302,20 @@ def _class(cls: type, within: tuple[type, ...]) -> Form:
         raise UnsayableError(f"{cls.__name__} contains itself; give the inner one as a dict")
     if issubclass(cls, enum.Enum):
         return _enumeration([member.value for member in cls], cls)
+    if not (typing.is_typeddict(cls) or attrs.has(cls) or dataclasses.is_dataclass(cls)):
+        raise UnsayableError(f"{_name(cls)} cannot be expressed in JSON; use {_SAID}")
     try:
-        record = record_of(cls)
+        hints = typing.get_type_hints(cls, include_extras=True)
     except NameError as error:
         raise UnsayableError(f"an annotation of {cls.__name__} cannot be resolved: {error}") from None
-    if record is not None:
-        return _record(cls, record, within)
-    raise UnsayableError(f"{_name(cls)} cannot be expressed in JSON; use {_SAID}")
-
-
-def _record(cls: type, record: Record, within: tuple[type, ...]) -> Form:
-    fields = record.fields
-    forms = {field.name: form_of(field.annotation, (*within, cls)) for field in fields}
-    properties = {f.name: described(forms[f.name].schema, f.description, f.default) for f in fields}
-    required = [field.name for field in fields if field.required]
+    texts = read_docstring(inspect.cleandoc(cls.__doc__ or "")).parameters
+    forms: dict[str, Form] = {}
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for name, argument, is_required, default in _fields_of(cls, hints):
+        form = forms[argument] = form_of(hints.get(name, Any), (*within, cls))
+        properties[argument] = described(form.schema, texts.get(name), default)
+        required += [argument] if is_required else []
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
         schema["required"] = required
@@ -328,11 +328,28 @@ def _record(cls: type, record: Record, within: tuple[type, ...]) -> Form:
                 raise ValueError(f"missing '{name}' in {label(path)}")
         fields = {name: form.read(value[name], (*path, name)) for name, form in forms.items() if name in value}
         try:
-            return record.build(**fields)
+            return cls(**fields)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{label(path)} is no {cls.__name__}: {error}") from error
 
     return Form(schema, read)
+
+
+def _fields_of(cls: Any, hints: Mapping[str, Any]) -> Iterator[tuple[str, str, bool, Any]]:
+    """Yield each field: its name, that of the constructor's argument, whether it is required, and its default."""
+    if typing.is_typeddict(cls):
+        for name, hint in hints.items():
+            # __required_keys__ does not see Required and NotRequired if annotations are strings.
+            origin = typing.get_origin(hint)
+            is_required = name in cls.__required_keys__ and origin is not typing.NotRequired
+            yield name, name, is_required or origin is typing.Required, _EMPTY
+        return
+    nothing: Any = attrs.NOTHING if attrs.has(cls) else dataclasses.MISSING
+    for field in attrs.fields(cls) if attrs.has(cls) else dataclasses.fields(cls):
+        if field.init:
+            is_required = field.default is nothing and getattr(field, "default_factory", nothing) is nothing
+            argument = getattr(field, "alias", None) or field.name
+            yield field.name, argument, is_required, _EMPTY if field.default is nothing else field.default
 
 
 def described(schema: dict[str, Any], description: str | None, default: Any) -> dict[str, Any]:
@@ -341,17 +358,11 @@ def described(schema: dict[str, Any], description: str | None, default: Any) -> 
     if description:
         schema.setdefault("description", description)
     default = default.value if isinstance(default, enum.Enum) else as_json_data(default)
-    if default is None or type(default) in _JSON_TYPES:
-        is_json = True
-    elif isinstance(default, (list, tuple, dict)):
-        try:
-            default, is_json = json.loads(json.dumps(default, allow_nan=False)), True
-        except (TypeError, ValueError):
-            is_json = False
-    else:
-        is_json = False
-    if is_json:
+    if type(default) in _JSON_TYPES:
         schema.setdefault("default", default)
+    elif isinstance(default, (list, tuple, dict)):
+        with contextlib.suppress(TypeError, ValueError):  # not JSON data
+            schema.setdefault("default", json.loads(json.dumps(default, allow_nan=False)))
     return schema
 
 

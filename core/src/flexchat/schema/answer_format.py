@@ -1,4 +1,7 @@
-"""Required forms of answers: the instructions for the model, and the parsing of its text."""
+"""Required forms of answers, and the parsing of a model's text, which may hold more than JSON.
+
+Models think aloud, write a fence, and add a sentence.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,19 @@ import attrs
 
 from ..domain import ResponseFormat
 from ..domain.copies import with_own_tables
+from ..domain.text import STRICT_JSON
 from ..errors import ChatRequestError, json_error_message
 from .annotations import Form, UnsayableError, form_of
 from .check import ArgumentChecker
 from .from_pydantic import at_root, hoisted
-from .json_in_text import FoundValue, bare, no_constant, values_in
 from .limits import schema_problems
+
+_THOUGHT_END = re.compile(r"</(?:think|thinking|thought|thoughts|reasoning|analysis)>", re.IGNORECASE)
+_OPEN_THOUGHT = re.compile(r"<(?:think|thinking|thought|thoughts|reasoning|analysis)>", re.IGNORECASE)
+_FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)\n?[ \t]*```", re.DOTALL | re.MULTILINE)
+_BEGIN = re.compile(r"[{\[]")
+_BRACKET = re.compile(r"[{}\[\]]")
+_IGNORED = "\ufeff\u200b\u2060 \t\r\n"
 
 
 @attrs.frozen(kw_only=True)
@@ -67,20 +77,19 @@ class AnswerFormat:
         """
         if not text.strip():
             raise ValueError("it is empty")
-        alone = bare(text)
+        alone = _bare(text)
         try:
-            value = json.loads(alone, parse_constant=no_constant)
+            value = STRICT_JSON.decode(alone)
         except RecursionError:
             raise ValueError("the JSON is nested too deeply") from None
         except json.JSONDecodeError as error:
             why = f"it is not valid JSON ({json_error_message(error)} at character {error.pos})"
         else:
-            return self._fitting(FoundValue(value, alone))
-        values = values_in(text) if is_complete else []
+            return self._fitting(value, alone)
         fitting, problems = list[ReadAnswer](), list[str]()
-        for each in values:
+        for value, written in _values_in(text) if is_complete else ():
             try:
-                fitting.append(self._fitting(each))
+                fitting.append(self._fitting(value, written))
             except ValueError as error:
                 problems.append(str(error))
         if len({json.dumps(each.data, sort_keys=True) for each in fitting}) == 1:
@@ -89,8 +98,7 @@ class AnswerFormat:
             raise ValueError(f"it has {len(fitting)} different JSON values of that form: only one may be there")
         raise ValueError(problems[0] if len(problems) == 1 else why)
 
-    def _fitting(self, found: FoundValue) -> ReadAnswer:
-        value = found.value
+    def _fitting(self, value: Any, text: str) -> ReadAnswer:
         if self._key is not None and not (isinstance(value, dict) and self._key in value):
             value = {self._key: value}
         if not isinstance(value, dict):
@@ -101,7 +109,7 @@ class AnswerFormat:
                 raise ValueError("; ".join(checked.problems))
             value = checked.params
         data = value if self._key is None else value[self._key]
-        return ReadAnswer(text=found.text, data=data, parsed=self._read(value))
+        return ReadAnswer(text=text, data=data, parsed=self._read(value))
 
 
 def answer_format(own_format: Any) -> AnswerFormat:
@@ -162,11 +170,6 @@ def format_problem(wanted: ResponseFormat) -> str | None:
     return f"schema: {'; '.join(problems)}" if problems else None
 
 
-@functools.lru_cache(maxsize=256)
-def _of_class(wanted: Any) -> AnswerFormat:
-    return _class_form(wanted)
-
-
 def _class_form(wanted: Any) -> AnswerFormat:
     name = re.sub(r"[^A-Za-z0-9_-]", "_", getattr(wanted, "__name__", "response"))[:64] or "response"
     try:
@@ -184,8 +187,68 @@ def _class_form(wanted: Any) -> AnswerFormat:
     return attrs.evolve(form, key="result", read=lambda value: found.read(value["result"], ("result",)))
 
 
+_of_class = functools.lru_cache(maxsize=256)(_class_form)
+
+
 def _read_whole(form: Form, value: Mapping[str, Any]) -> Any:
     try:
         return form.read(dict(value), ())
     except ValueError as error:  # a form's words are those for a tool's arguments
         raise ValueError(str(error).replace("the arguments", "the answer", 1)) from None
+
+
+def _bare(text: str) -> str:
+    """Return a text without the Markdown fence around it, a byte order mark and surrounding space."""
+    text = text.strip(_IGNORED)
+    fenced = _FENCE.fullmatch(text)
+    return fenced[1] if fenced else text
+
+
+def _values_in(text: str) -> list[tuple[Any, str]]:
+    """Find the outermost JSON values of a text, each with its text: objects, arrays, and what fills a fenced block.
+
+    Thoughts, up to the last tag that ends one, are left out. A value inside a larger one that cannot be read does not
+    count, since it is only a part of the intended value; if the text ends within a value, none counts.
+    """
+    ends = [match.end() for match in _THOUGHT_END.finditer(text)]
+    text = text[ends[-1] :] if ends else text
+    if _OPEN_THOUGHT.search(text):
+        return []
+    values: list[tuple[Any, str]] = []
+    at = 0
+    for fence in _FENCE.finditer(text):
+        values += _in_prose(text[at : fence.start()])[0]
+        inner, at = fence[1].strip(_IGNORED), fence.end()
+        try:
+            values.append((STRICT_JSON.decode(inner), inner))
+        except (ValueError, RecursionError):
+            values += _in_prose(inner)[0]
+    last, is_open = _in_prose(text[at:])
+    return [] if is_open else values + last
+
+
+def _in_prose(text: str) -> tuple[list[tuple[Any, str]], bool]:
+    """Return the values of a text, and whether it ends within one."""
+    values: list[tuple[Any, str]] = []
+    at = 0
+    while (begin := _BEGIN.search(text, at)) is not None:
+        try:
+            value, at = STRICT_JSON.raw_decode(text, begin.start())
+        except (ValueError, RecursionError):
+            end = _end_of_brackets(text, begin.start())
+            if end is None:
+                return values, True
+            at = end
+        else:
+            values.append((value, text[begin.start() : at]))
+    return values, False
+
+
+def _end_of_brackets(text: str, start: int) -> int | None:
+    """Return the place behind the bracket that closes the one at start; None if none does."""
+    depth = 0
+    for bracket in _BRACKET.finditer(text, start):
+        depth += 1 if bracket.group() in "{[" else -1
+        if depth == 0:
+            return bracket.end()
+    return None

@@ -9,10 +9,10 @@ already valid is not touched.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..domain.text import STRICT_JSON
 from .wording import Path, branches, label, quoted
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ def _reading(error: Any, engine: SchemaEngine) -> Any:
     value, keyword = error.instance, error.validator
     if engine.is_null_for_absent(error):
         return _ABSENT
-    spelt = _spelt(value) if isinstance(value, str) else _whole(value)
+    is_whole = isinstance(value, float) and value.is_integer()
+    spelt = _spelt(value) if isinstance(value, str) else int(value) if is_whole else _NOTHING
     if keyword == "type":
         types = error.validator_value
         names = [types] if isinstance(types, str) else types
@@ -77,7 +78,7 @@ def _reading(error: Any, engine: SchemaEngine) -> Any:
 def _spelt(text: str) -> Any:
     """Return the JSON data a text spells; _NOTHING if it spells none, or a text or null."""
     try:
-        data = json.loads(text, parse_constant=_refuse)
+        data = STRICT_JSON.decode(text)
     except (ValueError, RecursionError):
         return _NOTHING
     if isinstance(data, (dict, list)):
@@ -86,14 +87,6 @@ def _spelt(text: str) -> Any:
         return _NOTHING
     # "2.0" is 2: JSON does not distinguish them, and a function with an integer parameter gets one.
     return int(data) if isinstance(data, float) and data.is_integer() and abs(data) <= 2**53 else data
-
-
-def _whole(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else _NOTHING
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
 
 
 def _replaced(value: Any, path: Path, new: Any) -> Any:

@@ -44,7 +44,7 @@ def compile_fast(schema: Any) -> Check:
         return _one_of(names, schema)
     by_type: dict[type, Check] = {kind: _ask for name in names for kind in _PYTHON_TYPES.get(name, ())}
     for kind in by_type:
-        by_type[kind] = _check_of(kind, schema)
+        by_type[kind] = _BY_KIND[kind](schema) if kind in _BY_KIND else _always
     if len(by_type) == 1:
         [(only, check)] = by_type.items()
         if check is _always:
@@ -71,19 +71,6 @@ def _one_of(names: list[str], schema: Mapping[str, Any]) -> Check:
         options = [option for option in options if option == schema["const"]]
     texts = frozenset(option for option in options if type(option) is str)
     return lambda value: type(value) is str and value in texts
-
-
-def _check_of(kind: type, schema: Mapping[str, Any]) -> Check:
-    """Return the check for the keywords that concern one Python type."""
-    if kind is str:
-        return _within(len, schema, least="minLength", most="maxLength")
-    if kind is int or kind is float:
-        return _number(schema)
-    if kind is list:
-        return _array(schema)
-    if kind is dict:
-        return _object(schema)
-    return _always
 
 
 def _within(measure: Callable[[Any], int], schema: Mapping[str, Any], *, least: str, most: str) -> Check:
@@ -128,3 +115,13 @@ def _object(schema: Mapping[str, Any]) -> Check:
         return True
 
     return check
+
+
+# The check for the keywords that concern one Python type.
+_BY_KIND: dict[type, Callable[[Mapping[str, Any]], Check]] = {
+    str: lambda schema: _within(len, schema, least="minLength", most="maxLength"),
+    int: _number,
+    float: _number,
+    list: _array,
+    dict: _object,
+}

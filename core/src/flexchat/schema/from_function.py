@@ -131,10 +131,8 @@ def describe_function(
 def bind(description: FunctionDescription, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keyword arguments for the function: checked JSON data converted to the annotated types.
 
-    Arguments that the function does not have, or that were not given, are left out.
-
-    Raises:
-        ValueError: A value has the right JSON type but is not a date, a UUID, …; the text is for the model.
+    Arguments that it does not have, or that were not given, are left out. Raises ValueError, with a text for the
+    model, for a value of the right JSON type that is not a date, a UUID, ….
     """
     forms = description.forms
     bound = {name: forms[name].read(value, (name,)) for name, value in params.items() if name in forms}
@@ -155,10 +153,7 @@ def _is_context(annotation: Any) -> bool:
 def _hints(
     function: Callable[..., Any], name: str, parameters: Mapping[str, inspect.Parameter], contexts: list[str]
 ) -> dict[str, Any]:
-    """Return the annotations with their strings resolved.
-
-    Not those of the result and of the context: these are often imported for type checkers only.
-    """
+    """Resolve the annotations, but the result's and the context's: these are often imported for type checkers only."""
     hints = {
         each: parameter.annotation
         for each, parameter in parameters.items()

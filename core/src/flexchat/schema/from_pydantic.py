@@ -20,19 +20,10 @@ import attrs
 from ..domain.text import counted
 from .wording import Path, label, quoted
 
-SET_ITEMS = 1_000
-"""Most items of a set; schema.limits requires a bound wherever items must differ."""
+SET_ITEMS = 1_000  # most items of a set; schema.limits requires a bound wherever items must differ
 
 _MAX_SENTENCES = 5
 _OURS = ("pydantic", "annotated_types")
-
-
-@attrs.frozen
-class PydanticForm:
-    """An annotation's form according to pydantic; see annotations.Form."""
-
-    schema: dict[str, Any]
-    read: Callable[[Any, Path], Any]
 
 
 def has_pydantic(annotation: Any) -> bool:
@@ -49,11 +40,10 @@ def has_pydantic(annotation: Any) -> bool:
     return isinstance(annotation, type) and hasattr(annotation, "__get_pydantic_core_schema__")
 
 
-def pydantic_form(annotation: Any) -> PydanticForm | None:
-    """Return the form of an annotation that pydantic can describe as a whole; None if it cannot, or has no part in it.
+def pydantic_form(annotation: Any) -> tuple[dict[str, Any], Callable[[Any, Path], Any]] | None:
+    """Return the schema and the reader of an annotation that pydantic can describe as a whole; see annotations.Form.
 
-    Raises:
-        ValueError: Only pydantic can interpret it, but cannot describe it; the text gives the reason.
+    None if it cannot, or has no part in it. Raises ValueError if only pydantic can interpret it and cannot describe it.
     """
     if not has_pydantic(annotation):
         return None
@@ -71,8 +61,8 @@ def pydantic_form(annotation: Any) -> PydanticForm | None:
             return None
         text = str(error).partition("\n")[0]
         raise ValueError(f"pydantic cannot describe it: {text}") from None
-    name = getattr(annotation, "__name__", None)
-    return PydanticForm(_tidy(schema, name), functools.partial(_read, adapter.validate_json, pydantic.ValidationError))
+    read = functools.partial(_read, adapter.validate_json, pydantic.ValidationError)
+    return _tidy(schema, getattr(annotation, "__name__", None)), read
 
 
 @attrs.frozen(kw_only=True)
@@ -95,11 +85,7 @@ class FieldOfPydantic:
 def field_of_pydantic(annotation: Any, default: Any, empty: Any) -> FieldOfPydantic | None:
     """Return the description by pydantic's Field, in the annotation or as the default; None if there is none.
 
-    Args:
-        empty: Stands for no default.
-
-    Raises:
-        ValueError: Its alias is no name.
+    Empty stands for no default. Raises ValueError if its alias is no name.
     """
     pydantic: Any = sys.modules.get("pydantic")
     field_class = getattr(getattr(pydantic, "fields", None), "FieldInfo", None)
@@ -116,11 +102,10 @@ def field_of_pydantic(annotation: Any, default: Any, empty: Any) -> FieldOfPydan
     name = next((each for each in reversed(names) if each is not None), None)
     if not isinstance(name, str | None):
         raise ValueError("its alias must be one name; AliasChoices and AliasPath cannot be shown to a model")
-    if default is not empty and not is_default:
-        return FieldOfPydantic(annotation=annotation, name=name, shown_default=default)
     giving = next((field for field in reversed(fields) if not field.is_required()), None)
-    if giving is None:
-        return FieldOfPydantic(annotation=annotation, name=name, shown_default=empty)
+    if giving is None or (default is not empty and not is_default):
+        shown = empty if is_default else default
+        return FieldOfPydantic(annotation=annotation, name=name, shown_default=shown)
     shown = giving.default if giving.default_factory is None else empty
     make = functools.partial(giving.get_default, call_default_factory=True)
     return FieldOfPydantic(annotation=annotation, name=name, default=make, shown_default=shown)

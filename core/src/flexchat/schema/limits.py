@@ -1,23 +1,21 @@
 """Limits on a tool's schema: correct JSON Schema, and small enough to keep checking calls quick.
 
-Runs once per tool, at registration. A plain walk handles the vocabularies of Draft 2020-12 and draft-07; only the
-rare keywords in _UNUSUAL require the meta-schema, which needs jsonschema (0.1 s to import).
-
-The limits come from the safety design. They keep out: 22 levels of doubled ``$ref`` (40 s), a ``$ref`` to the
-network, patterns that backtrack (6.4 s at 28 characters).
+Runs once per tool, at registration. A plain walk handles the vocabularies of Draft 2020-12 and draft-07; only a few
+rare keywords require the meta-schema, which needs jsonschema (0.1 s to import). Each ``$ref`` must lead to a schema in
+the document. The limits come from the safety design. They keep out: 22 levels of doubled ``$ref`` (40 s), a ``$ref`` to
+the network, patterns that backtrack (6.4 s at 28 characters).
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..errors import did_you_mean
 from .patterns import problem_of
-from .references import Where, follow_references
-from .size import MAX_DIGITS
 from .wording import cut, quoted
 
 MAX_BYTES = 64 * 1024
@@ -26,6 +24,9 @@ MAX_DEPTH = 32
 MAX_ENUM = 1_000
 MAX_PATTERN = 500
 MAX_UNIQUE = 1_000
+MAX_REFS = 100
+MAX_WEIGHT = 2_000  # schemas that may be applied to the same value: 22 levels of doubled $refs would be 2^22
+MAX_DIGITS = 4_300  # longest integer that Python writes as text, and so the longest one in JSON
 
 DIALECTS = ("https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema")
 
@@ -42,10 +43,7 @@ class UncheckedError(Exception):
 
 
 def schema_problems(schema: Mapping[str, Any]) -> list[str]:
-    """Return the problems of a tool's parameters, one sentence each with the place and the remedy.
-
-    The root's type is checked by ToolDefinition.
-    """
+    """Return the problems of a tool's parameters, with place and remedy; ToolDefinition checks the root's type."""
     plain = schema if type(schema) is dict else dict(schema)
     try:
         too_long = _too_long(plain)
@@ -54,7 +52,7 @@ def schema_problems(schema: Mapping[str, Any]) -> list[str]:
         walk = _Walk(plain)
         walk.visit(plain, (), 0)
         if walk.refs and not walk.problems:
-            follow_references(plain, walk.refs, walk)
+            walk.follow_references()
     except RecursionError:
         return [f"the schema is nested too deeply (at most {MAX_DEPTH} levels)"]
     if walk.unusual and not walk.problems:
@@ -78,9 +76,11 @@ def _too_long(schema: dict[str, Any]) -> str | None:
     return f"the schema is longer than {MAX_BYTES // 1024} KiB ({size} bytes); shorten its descriptions or enums"
 
 
-class _Walk:
-    """One walk over one schema."""
+Where = tuple[Any, ...]
+"""A place in a schema: a linked list, newest first: ``("days", ("properties", ()))``. Cheap to make at every step."""
 
+
+class _Walk:
     def __init__(self, root: dict[str, Any]) -> None:
         self.root = root
         self.problems: list[str] = []
@@ -91,12 +91,10 @@ class _Walk:
         self.patterned = self.unevaluated = False
 
     def say(self, where: Where, text: str) -> None:
-        """Note a problem."""
         if len(self.problems) < 20:
             self.problems.append(_place(where) + text)
 
     def visit(self, schema: Any, where: Where, depth: int) -> None:
-        """Check a schema and all its parts."""
         if schema is True or schema is False:
             return
         if type(schema) is not dict:
@@ -114,6 +112,27 @@ class _Walk:
             rule = _RULES.get(keyword)
             if rule is not None:
                 rule(self, schema, keyword, value, where, depth)
+
+    def follow_references(self) -> None:
+        """Check the targets of references; a target not walked yet is walked, which may add to them."""
+        for schema, where in self.refs:
+            if len(self.refs) > MAX_REFS:
+                self.say((), f"the schema has more than {MAX_REFS} $ref; write some of them out")
+                return
+            target, problem = resolve(self.root, schema["$ref"])
+            if problem:
+                self.say(where, problem)
+            elif isinstance(target, dict) and id(target) not in self.seen:
+                self.visit(target, (schema["$ref"], ()), 1)
+        weights: dict[int, int] = {}
+        for schema, where in () if self.problems else self.refs:
+            weight = _weight(self.root, schema, weights, set())
+            if weight > MAX_WEIGHT:
+                fault = f"multiplies to {weight} checks of one value; repeat it less"
+                if weight == _ENDLESS:
+                    fault = "refers to itself endlessly; put it into a property"
+                self.say(where, f"$ref {quoted(schema['$ref'])} {fault}")
+                return
 
 
 def _place(where: Where) -> str:
@@ -230,9 +249,7 @@ def _pattern(walk: _Walk, schema: dict[str, Any], keyword: str, value: Any, wher
         walk.say(where, f"pattern {quoted(value)}: {problem}")
 
 
-def _pattern_properties(
-    walk: _Walk, schema: dict[str, Any], keyword: str, value: Any, where: Where, depth: int
-) -> None:
+def _patterned(walk: _Walk, schema: dict[str, Any], keyword: str, value: Any, where: Where, depth: int) -> None:
     _properties(walk, schema, keyword, value, where, depth)
     walk.patterned = True
     for pattern in value if type(value) is dict else ():
@@ -264,7 +281,7 @@ def _enum(walk: _Walk, schema: dict[str, Any], keyword: str, value: Any, where: 
 
 
 def _data(walk: _Walk, schema: dict[str, Any], keyword: str, value: Any, where: Where, depth: int) -> None:
-    if type(value) is str or value is None or value is True or value is False or type(value) is int:
+    if value is None or type(value) in (str, bool, int):
         return
     try:
         json.dumps(value, allow_nan=False)
@@ -316,36 +333,32 @@ def _dependencies(walk: _Walk, schema: dict[str, Any], keyword: str, value: Any,
             walk.visit(inner, (name, (keyword, where)), depth + 1)
 
 
-def _rules() -> dict[str, _Rule]:
-    by_rule: dict[_Rule, str] = {
-        _type: "type",
-        _text: "description title format $comment contentEncoding contentMediaType",
-        _boolean: "readOnly writeOnly deprecated",
-        _unique: "uniqueItems",
-        _number: "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf",
-        _count: "minLength maxLength minItems maxItems minProperties maxProperties minContains maxContains",
-        _names: "required",
-        _subschema: "additionalProperties contains propertyNames not if then else contentSchema additionalItems",
-        _items: "items",
-        _unevaluated: "unevaluatedProperties unevaluatedItems",
-        _subschemas: "allOf anyOf oneOf prefixItems",
-        _properties: "properties $defs definitions dependentSchemas",
-        _pattern: "pattern",
-        _pattern_properties: "patternProperties",
-        _enum: "enum",
-        _data: "default const",
-        _examples: "examples",
-        _ref: "$ref",
-        _dialect: "$schema",
-        _identity: "$id",
-        _refused: "$dynamicRef $recursiveRef",
-        _unusual: "$anchor $dynamicAnchor $recursiveAnchor $vocabulary dependentRequired",
-        _dependencies: "dependencies",
-    }
-    return {keyword: rule for rule, keywords in by_rule.items() for keyword in keywords.split()}
-
-
-_RULES = _rules()
+_BY_RULE: dict[_Rule, str] = {
+    _type: "type",
+    _text: "description title format $comment contentEncoding contentMediaType",
+    _boolean: "readOnly writeOnly deprecated",
+    _unique: "uniqueItems",
+    _number: "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf",
+    _count: "minLength maxLength minItems maxItems minProperties maxProperties minContains maxContains",
+    _names: "required",
+    _subschema: "additionalProperties contains propertyNames not if then else contentSchema additionalItems",
+    _items: "items",
+    _unevaluated: "unevaluatedProperties unevaluatedItems",
+    _subschemas: "allOf anyOf oneOf prefixItems",
+    _properties: "properties $defs definitions dependentSchemas",
+    _pattern: "pattern",
+    _patterned: "patternProperties",
+    _enum: "enum",
+    _data: "default const",
+    _examples: "examples",
+    _ref: "$ref",
+    _dialect: "$schema",
+    _identity: "$id",
+    _refused: "$dynamicRef $recursiveRef",
+    _unusual: "$anchor $dynamicAnchor $recursiveAnchor $vocabulary dependentRequired",
+    _dependencies: "dependencies",
+}
+_RULES = {keyword: rule for rule, keywords in _BY_RULE.items() for keyword in keywords.split()}
 
 
 def _is_number(value: Any) -> bool:
@@ -363,3 +376,47 @@ def _meta_problems(schema: dict[str, Any]) -> list[str]:
         where = "/".join(map(str, error.absolute_path))
         return [f"at #/{cut(where, 120)}: {cut(error.message, 200)}"]
     return []
+
+
+_ENDLESS = 1 << 200
+
+
+def _weight(root: dict[str, Any], schema: Any, weights: dict[int, int], open_: set[int]) -> int:
+    """Count the schemas applied to a value before going into its properties or items."""
+    if not isinstance(schema, dict):
+        return 1
+    if id(schema) in open_:
+        return _ENDLESS
+    if id(schema) not in weights:
+        open_.add(id(schema))
+        total = 1 + sum(_weight(root, inner, weights, open_) for inner in _applied_in_place(root, schema))
+        open_.remove(id(schema))
+        weights[id(schema)] = min(total, _ENDLESS)
+    return weights[id(schema)]
+
+
+def _applied_in_place(root: dict[str, Any], schema: dict[str, Any]) -> Iterator[Any]:
+    if "$ref" in schema:
+        yield resolve(root, schema["$ref"])[0]
+    yield from (schema[keyword] for keyword in ("not", "if", "then", "else") if keyword in schema)
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        yield from schema.get(keyword, ())
+    for keyword in ("dependentSchemas", "dependencies"):
+        yield from schema.get(keyword, {}).values()
+
+
+def resolve(root: dict[str, Any], reference: str) -> tuple[Any, str]:
+    """Return the target of a JSON pointer, and the fault in it, or an empty text."""
+    value: Any = root
+    for step in urllib.parse.unquote(reference[1:]).split("/")[1:]:
+        step = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            hint = did_you_mean(step, value) if isinstance(value, dict) else ""
+            return None, f"$ref {quoted(reference)} leads nowhere: there is no {quoted(step)}{hint}"
+    if not isinstance(value, (dict, bool)):
+        return None, f"$ref {quoted(reference)} does not lead to a schema"
+    return value, ""

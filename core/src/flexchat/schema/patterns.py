@@ -33,10 +33,7 @@ def problem_of(pattern: str) -> str | None:
 
 
 def search(pattern: str, text: str) -> bool:
-    """Return whether a pattern accepted by problem_of is found anywhere in the text.
-
-    As in ECMA-262, ``$`` matches only at the very end, not before a last newline.
-    """
+    """Search the text for a pattern that problem_of accepts; ``$``, as in ECMA-262, matches only at the very end."""
     try:
         return _compiled(pattern).search(text) is not None
     except UnicodeEncodeError:  # a model can write half of a surrogate pair as a JSON escape

@@ -20,15 +20,7 @@ from .patterns import NOT_BLANK
 Path = tuple[str | int, ...]
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-_TYPES = {
-    "integer": "an integer",
-    "string": "a string",
-    "number": "a number",
-    "boolean": "a boolean",
-    "array": "an array",
-    "object": "an object",
-    "null": "null",
-}
+_ARTICLES = {"string": "a", "number": "a", "boolean": "a", "integer": "an", "array": "an", "object": "an"}
 _BOUNDS = {
     "minimum": "at least ",
     "maximum": "at most ",
@@ -119,9 +111,8 @@ def finding(error: Any) -> Finding:
     if keyword == "additionalProperties":
         return _unknown(error.message, path, error.schema)
     if keyword == "enum":
-        return Finding(
-            f"{name} must be one of: {_options(expected)}", f"got {quoted(value)}{_nearest(value, expected)}", name
-        )
+        hint = f"got {quoted(value)}{_nearest(value, expected)}"
+        return Finding(f"{name} must be one of: {_options(expected)}", hint, name)
     actual = f"{len(value)}" if keyword in _COUNTS else quoted(value)
     return Finding(_demand(error, name), f"got {actual}", name)
 
@@ -169,14 +160,14 @@ def _union(error: Any, name: str, value: Any) -> Finding:
         return Finding(f"{name} fits more than one of the {len(error.validator_value)} forms it may have", actual, name)
     of_type = [branch for branch in alternatives if not any(_is_about_whole(e, "type", None) for e in branch)]
     if not of_type:
-        types = [
-            t for branch in alternatives for e in branch if e.validator == "type" for t in _listed(e.validator_value)
-        ]
+        wrong = [e for branch in alternatives for e in branch if e.validator == "type"]
+        types = [name for e in wrong for name in _listed(e.validator_value)]
         if types:
             return Finding(f"{name} must be {_any_of_types(types)}", f"got {with_type(value)}", name)
         return Finding(f"{name} is not allowed here", actual, name)
     if all(_is_about_whole(branch[0], "const", "enum") for branch in of_type):
-        values = [v for branch in of_type for v in _options_of(branch[0])]
+        firsts = [(branch[0].validator, branch[0].validator_value) for branch in of_type]
+        values = [value for keyword, found in firsts for value in (found if keyword == "enum" else [found])]
         return Finding(f"{name} must be one of: {_options(values)}", f"{actual}{_nearest(value, values)}", name)
     # Alternatives distinguished by a constant, {"kind": "circle", …}: report the one that was meant.
     likely = [branch for branch in of_type if not any(e.validator in ("const", "enum") for e in branch)]
@@ -199,17 +190,12 @@ def _is_about_whole(error: Any, *keywords: str | None) -> bool:
     return error.validator in keywords and not error.relative_path
 
 
-def _options_of(error: Any) -> Sequence[Any]:
-    options: Sequence[Any] = error.validator_value if error.validator == "enum" else [error.validator_value]
-    return options
-
-
 def _listed(types: str | Iterable[str]) -> Iterable[str]:
     return (types,) if isinstance(types, str) else types
 
 
 def _any_of_types(types: str | Iterable[str]) -> str:
-    words = [_TYPES.get(name, name) for name in dict.fromkeys(_listed(types))]
+    words = [f"{_ARTICLES.get(name, '')} {name}".lstrip() for name in dict.fromkeys(_listed(types))]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 

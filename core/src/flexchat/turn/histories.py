@@ -10,7 +10,7 @@ import attrs
 
 from ..calls.effects import Effects
 from ..domain import ConversationHistory, ConversationTurn, Effect, HistoryTurn, ToolMessage
-from ..domain.turn_json import result_from_json
+from ..domain.conversation import result_from_json
 from ..errors import StorageError, UnknownConversationError, UnknownEffectError
 from ..plugin.contracts import ConversationStore
 from ..plugin.foreign import contained

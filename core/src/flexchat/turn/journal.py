@@ -50,7 +50,7 @@ from ..domain import (
 from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.effects import arguments_digest
 from ..domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnState
-from ..domain.questions import Question, Reply
+from ..domain.turn import Question, Reply
 from ..errors import StorageError
 from ..plugin.call import Call
 from ..plugin.contracts import TurnJournal

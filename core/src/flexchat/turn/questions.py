@@ -13,12 +13,11 @@ import attrs
 from ..config.model import LimitsTable
 from ..domain import QuestionAnswered, QuestionAsked
 from ..domain.codec import value_to_dict
-from ..domain.questions import NOBODY, OnQuestion, Question, Reply
+from ..domain.turn import NOBODY, OnQuestion, Question, Reply
 from ..plugin.call import Call, RunningTurn
 from ..plugin.foreign import contained, run_in_thread
-from ..schema.check import load
+from ..schema.check import load, value_problem
 from ..schema.limits import UncheckedError, schema_problems
-from ..schema.value_problem import value_problem
 from .active import ActiveTurn
 
 log = logging.getLogger(__name__)

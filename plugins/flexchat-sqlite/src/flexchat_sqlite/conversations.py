@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from flexchat.domain import ConversationHistory, ConversationInfo, ConversationTurn
+from flexchat.domain.conversation import history_from_json, turn_from_parts, turn_to_parts
 from flexchat.domain.journal import TurnEnd
 from flexchat.domain.prices import Cost
 from flexchat.domain.text import storable
-from flexchat.domain.turn_json import history_from_json, turn_from_parts, turn_to_parts
 from flexchat.errors import StorageError, UnknownConversationError
 
 from . import ledger as sqlite_ledger

@@ -6,7 +6,7 @@ import re
 from typing import Any, Literal
 
 import attrs
-from flexchat.schema.references import resolve
+from flexchat.schema.limits import resolve
 from flexchat.schema.wording import quoted
 
 from .schema_dialect import SchemaDialect, SchemaNote
