@@ -5,6 +5,7 @@ import pytest
 from flexchat import ConfigError
 from flexchat.config.document import read_document
 from flexchat.config.structure import structure
+from flexchat_validation.case_files import add_cases, case_data, toml_of
 from flexchat_validation.cases import (
     AnswerCheck,
     ArgumentCheck,
@@ -15,7 +16,6 @@ from flexchat_validation.cases import (
     ExpectedTurn,
     ToolMock,
 )
-from flexchat_validation.writing import add_cases, case_data, toml_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

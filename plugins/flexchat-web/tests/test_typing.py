@@ -5,6 +5,6 @@ from flexchat_web.operations import Web
 
 
 def test_the_module_has_exactly_what_the_protocol_declares():
-    declared = {name for name in vars(Web) if not name.startswith("_")}
+    declared = {name for name in {**vars(Web), **Web.__annotations__} if not name.startswith("_")}
 
     assert declared == {name for name in vars(plugin_api) if not name.startswith("_")} - {"annotations"}

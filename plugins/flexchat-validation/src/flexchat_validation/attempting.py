@@ -216,7 +216,7 @@ def offered_tools(chat: FlexChat, case: Case, *, run_tools: bool = False) -> lis
         if name not in available:
             hint = did_you_mean(name, registry.names())
             raise ChatRequestError(f"case '{case.name}': no tool is called '{name}'{hint}")
-    tools = {tool.name: tool if run_tools else _without_effect(tool) for tool in config_tools}
+    tools = {tool.name: tool if run_tools else without_effect(tool) for tool in config_tools}
     for own in case.own_tools:
         definition = ToolDefinition(
             name=own.name,
@@ -229,17 +229,13 @@ def offered_tools(chat: FlexChat, case: Case, *, run_tools: bool = False) -> lis
     return [*(tools | mocked).values()]
 
 
-def tools_to_run(tools: Iterable[ToolDefinition]) -> list[ToolDefinition]:
-    """Return tools such that none changes anything: those that only read run, the others answer with ACCEPTED."""
-    return [_without_effect(tool) for tool in tools]
-
-
 def may_run(tool: ToolDefinition) -> bool:
     """Return whether a tool runs without a person: it changes nothing and needs no approval."""
     return tool.effect == "read" and not tool.approve
 
 
-def _without_effect(tool: ToolDefinition) -> ToolDefinition:
+def without_effect(tool: ToolDefinition) -> ToolDefinition:
+    """Return a tool that changes nothing: one that only reads runs, another answers with ACCEPTED."""
     return tool if may_run(tool) else with_stand_in(_accept, tool)
 
 

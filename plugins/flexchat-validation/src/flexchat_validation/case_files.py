@@ -1,22 +1,31 @@
-"""Files of validation cases: where they are, what they contain, and on which line."""
+"""Files of validation cases: where they are, what they contain and on which line, and how cases are added to them."""
 
 from __future__ import annotations
 
 import glob
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from flexchat import ConfigError, Problem
-from flexchat.host import json_error_message, read_file
+from flexchat.host import (
+    MAX_BYTES,
+    ConfigDocument,
+    copied,
+    document_of,
+    json_error_message,
+    path_exists,
+    read_document,
+    read_file,
+    scrub,
+    structure,
+)
+from flexchat.store import replacing
 
-from .cases import Case, CaseFile
+from .cases import Case, CaseFile, is_set
 from .checking import CaseIssue, KeyPath, Offered, find_issues
-
-if TYPE_CHECKING:
-    from flexchat.host import ConfigDocument
 
 SUFFIXES = (".toml", ".json", ".jsonl")
 """Extensions of case files. A .jsonl has a case on each line, the others have them in a list ``cases``."""
@@ -64,8 +73,6 @@ def named_files(
 
 def cases_in(file: Path, offered: Offered) -> tuple[list[ReadCase], list[Problem]]:
     """Return the cases of a file, and everything that is wrong with it."""
-    from flexchat.host import structure
-
     try:
         document = _document(file)
     except ConfigError as error:
@@ -80,8 +87,6 @@ def cases_in(file: Path, offered: Offered) -> tuple[list[ReadCase], list[Problem
 
 def rows_of(document: ConfigDocument, key_path: KeyPath, offered: Offered) -> tuple[list[ReadCase], list[Problem]]:
     """Return the cases in a document's list, and everything that is wrong with each."""
-    from flexchat.host import structure
-
     rows: Any = document.data
     for key in key_path:
         rows = rows.get(key) if isinstance(rows, dict) else None
@@ -106,8 +111,6 @@ def read_text(file: Path) -> str:
     Raises:
         ConfigError: The file is missing, unreadable or not UTF-8, or exceeds the size limit.
     """
-    from flexchat.host import MAX_BYTES
-
     try:
         return read_file(file, most=MAX_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -122,8 +125,6 @@ def json_lines(file: Path) -> list[tuple[int, dict[str, Any]]]:
     Raises:
         ConfigError: It cannot be read; names every line that is not a JSON object.
     """
-    from flexchat.host import document_of
-
     rows: list[tuple[int, dict[str, Any]]] = []
     problems: list[Problem] = []
     for number, line in enumerate(read_text(file).split("\n"), 1):
@@ -137,7 +138,9 @@ def json_lines(file: Path) -> list[tuple[int, dict[str, Any]]]:
         except ConfigError as error:
             problems += [attrs.evolve(p, source=str(file), line=number) for p in error.problems]
         except (ValueError, RecursionError) as error:
-            text = "nested too deeply" if isinstance(error, RecursionError) else _json_problem(error)
+            text = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+            if isinstance(error, json.JSONDecodeError):
+                text = f"{json_error_message(error)} (column {error.colno})"
             problems.append(
                 Problem(path="", text=f"this line is not a JSON object: {text}", source=str(file), line=number)
             )
@@ -149,12 +152,6 @@ def json_lines(file: Path) -> list[tuple[int, dict[str, Any]]]:
     return rows
 
 
-def _json_problem(error: Exception) -> str:
-    return (
-        f"{json_error_message(error)} (column {error.colno})" if isinstance(error, json.JSONDecodeError) else str(error)
-    )
-
-
 def failed(file: Path, text: str) -> ConfigError:
     """Return the error of a file that cannot be used."""
     return ConfigError([Problem(path="", text=text, source=str(file))])
@@ -162,8 +159,6 @@ def failed(file: Path, text: str) -> ConfigError:
 
 def _find_more_issues(row: Any, issues: Iterable[Any], offered: Offered) -> Iterator[CaseIssue]:
     """Yield what else is wrong with an unreadable case: checks it without the parts that make it unreadable."""
-    from flexchat.host import copied, structure
-
     rest = copied(row)
     wrong = [issue.at or issue.path for issue in issues]
     for key_path in wrong:
@@ -193,15 +188,16 @@ def _no_file(path: Path, pattern: str, *, alone: bool) -> str:
 
 
 def _document(file: Path) -> ConfigDocument:
-    from flexchat.host import ConfigDocument, read_document
-
     if file.suffix.lower() not in SUFFIXES:
         raise failed(file, f"a file of cases ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
     if file.suffix.lower() != ".jsonl":
         try:
             return read_document(file)
         except ConfigError as error:
-            raise ConfigError([*map(_of_a_file_of_cases, error.problems)]) from None
+            # The error of a configuration that is not a table, in the words for a file of cases.
+            old, new = "a configuration is one table: {…}", 'a file of cases is one table: {"cases": […]}'
+            problems = [attrs.evolve(each, text=each.text.replace(old, new)) for each in error.problems]
+            raise ConfigError(problems) from None
     rows = json_lines(file)
     return ConfigDocument(
         source=str(file),
@@ -210,6 +206,85 @@ def _document(file: Path) -> ConfigDocument:
     )
 
 
-def _of_a_file_of_cases(problem: Problem) -> Problem:
-    text = problem.text.replace("a configuration is one table: {…}", 'a file of cases is one table: {"cases": […]}')
-    return attrs.evolve(problem, text=text)
+def case_data(case: Case) -> dict[str, Any]:
+    """Return a case as in a file: JSON data, without keys that have their default."""
+
+    def listed(_: Any, __: Any, value: Any) -> Any:
+        return [*value] if isinstance(value, tuple) else value
+
+    return attrs.asdict(case, filter=is_set, value_serializer=listed)
+
+
+def toml_of(cases: Iterable[Case]) -> str:
+    """Return cases as TOML, one table ``[[cases]]`` each.
+
+    Raises:
+        ConfigError: A value is null, which TOML cannot express.
+    """
+    from flexchat_sdk import toml_table
+
+    try:
+        return "\n".join(toml_table("[[cases]]", case_data(case)) for case in cases)
+    except TypeError:
+        text = "a case has a null, which TOML cannot express: write it to a .json file"
+        raise ConfigError([Problem(path="", text=text)]) from None
+
+
+def add_cases(file: Path, cases: Sequence[Case]) -> None:
+    """Add cases at the end of a file of cases, which is created if it does not exist.
+
+    Its content is preserved, in TOML with comments. The file is replaced atomically: a reader, also after a crash,
+    finds either the old or the new version.
+
+    Raises:
+        ConfigError: It is not a file of cases, already has one of that name, or cannot be written.
+    """
+    suffix = file.suffix.lower()
+    if suffix not in (".toml", ".json"):
+        raise failed(file, "cases are written to a .toml or a .json file")
+    before: dict[str, Any] = {"cases": []}
+    old = ""
+    if path_exists(file):
+        old, before = read_text(file), read_document(file).data
+    rows = before.get("cases", [])
+    if not isinstance(rows, list):
+        raise failed(file, "this is not a file of cases: its 'cases' is not a list")
+    _refuse_names_twice(file, rows, cases)
+    if suffix == ".json":
+        data = {**before, "cases": [*rows, *map(case_data, cases)]}
+        text = scrub(json.dumps(data, ensure_ascii=False, indent=2)) + "\n"
+    else:
+        text = (old.rstrip("\n") + "\n\n" if old.strip() else "") + toml_of(cases)
+    _replace(file, text, before={**before, "cases": rows})
+
+
+def _refuse_names_twice(file: Path, rows: Sequence[Any], cases: Iterable[Case]) -> None:
+    names = {row.get("name") for row in rows if isinstance(row, Mapping)}
+    for case in cases:
+        if case.name in names:
+            raise failed(file, f"a case called '{case.name}' already exists: choose another name")
+        names.add(case.name)
+
+
+def _replace(file: Path, text: str, before: Mapping[str, Any]) -> None:
+    """Replace a file with a text, once it is on disk and reads back with everything that was there."""
+    try:
+        with replacing(file) as out:
+            out.write(text)
+            out.flush()
+            _check_kept(file, Path(out.name), before)
+    except OSError as error:
+        raise failed(file, f"the file cannot be written: {error.strerror or error}") from None
+
+
+def _check_kept(file: Path, path: Path, before: Mapping[str, Any]) -> None:
+    try:
+        after = read_document(path).data
+    except ConfigError as error:
+        reason = error.problems[0].text
+        if reason.startswith("this is not TOML"):  # cases = [...] and [[cases]] in one file
+            reason = "write its 'cases' as tables [[cases]]"
+        raise failed(file, f"the cases cannot be added: {reason}; or name another file") from None
+    rows = after.get("cases", [])[: len(before["cases"])]
+    if {**after, "cases": rows} != before:
+        raise failed(file, "the cases cannot be added without changing existing content; name another file")

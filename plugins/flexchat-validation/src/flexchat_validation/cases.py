@@ -141,6 +141,12 @@ class ValidationTable:
     store: str | None = key("Database of the results; default: one for this user.", default=None)
 
 
+def is_set(field: attrs.Attribute[Any], value: Any) -> bool:
+    """Return whether a case or a table has another value than its default: a filter for attrs.asdict."""
+    default = field.default
+    return bool(value != ({} if isinstance(default, attrs.Factory) else default))  # type: ignore[arg-type]
+
+
 def table_of(config: Config) -> ValidationTable:
     """Return a configuration's table ``validation``, or the defaults if it has none."""
     table: ValidationTable | None = config.tables.get("validation")

@@ -90,6 +90,9 @@ def flexchat_web_pages(web: Web) -> Iterable[Page]:
 @hookimpl(optionalhook=True)
 def flexchat_web_model_facts(web: Web) -> Iterable[ModelFact]:
     """Register the validation record of each model as a fact."""
-    from .web.records import STATUS, configured_models, records_of
+    from .cases import table_of
+    from .web.records import STATUS, records_of
 
-    yield web.ModelFact(name="validation", schema=STATUS, told=records_of, named=configured_models)
+    yield web.ModelFact(
+        name="validation", schema=STATUS, told=records_of, named=lambda chat: table_of(chat.config).models
+    )

@@ -88,6 +88,9 @@ class Cell:
         return {**attrs.asdict(self), "last_problems": list(self.last_problems)}
 
 
+_OF_SUMMARY = ("model_id", "validated", "errors", "last_tested", "stale", "stale_reasons")
+
+
 @attrs.frozen(kw_only=True)
 class ModelSummary:
     """The results of one model.
@@ -128,23 +131,15 @@ class ModelSummary:
 
     def record(self, history: Iterable[Mapping[str, Any]] = ()) -> ValidationRecord:
         """Return it in the specification's form (TC-94), with these entries as its history."""
+        verdict = self.verdict
         return ValidationRecord(
-            model_id=self.model_id,
-            tested=self.verdict.tests > 0,
-            validated=self.validated,
-            test_count=self.verdict.tests,
-            success_count=self.verdict.successes,
-            errors=self.errors,
-            last_tested=self.last_tested,
+            tested=verdict.tests > 0,
+            test_count=verdict.tests,
+            success_count=verdict.successes,
             test_history=tuple(history),
-            rate=self.verdict.rate,
-            low=self.verdict.low,
-            high=self.verdict.high,
-            verdict=self.verdict.status,
-            more=self.verdict.more,
-            reason=self.verdict.reason,
-            stale=self.stale,
-            stale_reasons=self.stale_reasons,
+            verdict=verdict.status,
+            **{name: getattr(verdict, name) for name in ("rate", "low", "high", "more", "reason")},
+            **{name: getattr(self, name) for name in _OF_SUMMARY},
         )
 
     def status(self) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Which models are validated for calling tools: the specification's tracker, based on their stored tests."""
+"""Which models are validated for calling tools: the specification's tracker, based on their stored tests.
+
+It saves all results as one JSON file, which reads back without loss.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,25 @@ import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 from flexchat import StorageError
+from flexchat.host import json_error_message, read_file
+from flexchat.store import replacing
 
 from .attempts import Attempt, ModelKey, attempt_from_dict, attempt_to_dict, json_data, now
-from .export import exported, read_exported, read_file, write_file
 from .importers.old_records import old_records
-from .store import Run, ValidationStore
+from .store import Run, ValidationStore, run_from_dict, run_to_dict
 from .summary import ValidationRecord, counts, summarise
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+FORMAT = "flexchat-validation/1"
+MAX_BYTES = 1 << 30
+"""Maximum size of a results file, which is read as a whole."""
 
 MAX_HISTORY = 50
 """Number of tests in the history of a record; all are kept."""
@@ -112,7 +122,15 @@ class ModelValidationTracker:
         by_model: dict[str, list[Attempt]] = {}
         for attempt in attempts:
             by_model.setdefault(attempt.key.model_id, []).append(attempt)
-        return exported(self._records(by_model, attempts), by_model, self._store.runs_blocking())
+        return {
+            "format": FORMAT,
+            "saved_at": now(),
+            "records": [
+                {**record.status(), "attempts": [attempt_to_dict(each) for each in by_model[record.model_id]]}
+                for record in self._records(by_model, attempts)
+            ],
+            "runs": [run_to_dict(run) for run in reversed(self._store.runs_blocking())],
+        }
 
     def merge(self, data: Any) -> int:
         """Add JSON data in any form that load reads, all or nothing; return the number of new attempts.
@@ -140,7 +158,7 @@ class ModelValidationTracker:
 
     def _read(self, data: Any) -> tuple[Sequence[Attempt], Sequence[Run]]:
         if isinstance(data, Mapping) and "format" in data:
-            return read_exported(data)
+            return _read_exported(data)
         attempts: list[Attempt] = []
         for record in old_records(data):
             attempts += record.attempts
@@ -150,14 +168,26 @@ class ModelValidationTracker:
     def _save(self, path: Path) -> None:
         if self._store.path is not None and path.absolute() == self._store.path.absolute():
             raise StorageError(f"validation results: '{path}' is the database; choose another name for the copy")
-        write_file(path, self.export())
+        text = json.dumps(self.export(), indent=2, ensure_ascii=False) + "\n"
+        try:
+            with replacing(path) as file:
+                file.write(text)
+        except OSError as error:
+            reason = error.strerror or error
+            raise StorageError(f"validation results: '{path}' cannot be written: {reason}") from error
 
     def _load(self, path: Path) -> int:
         try:
-            data = read_file(path)
+            data = json.loads(read_file(path, most=MAX_BYTES).decode("utf-8-sig"))
         except FileNotFoundError:
             log.info("no validation results at '%s'", path)
             return 0
+        except json.JSONDecodeError as error:
+            problem = f"'{path}', line {error.lineno}, is not JSON: {json_error_message(error)}"
+            raise StorageError(f"validation results: {problem}; nothing was loaded") from None
+        except (OSError, ValueError, RecursionError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise StorageError(f"validation results: '{path}' cannot be read: {reason}; nothing was loaded") from None
         try:
             return self.merge(data)
         except ValueError as error:
@@ -221,3 +251,39 @@ def _entry(attempt: Attempt) -> dict[str, Any]:
     if not success:
         entry["error"] = "; ".join(attempt.problems)
     return entry
+
+
+def _read_exported(data: Mapping[str, Any]) -> tuple[list[Attempt], list[Run]]:
+    """Read the attempts and runs from the JSON data of ``export``. Runs in progress become interrupted.
+
+    Raises:
+        ValueError: The data has another form; the message names the place and the problem.
+    """
+    if data.get("format") != FORMAT:
+        raise ValueError(f"format {data.get('format')!r:.60} is not known (this FlexChat reads {FORMAT})")
+    attempts: list[Attempt] = []
+    for index, record in enumerate(_list(data, "records")):
+        entries = record.get("attempts") if isinstance(record, Mapping) else None
+        if not isinstance(entries, list):
+            raise ValueError(f"records[{index}] must be an object with a list of attempts")
+        attempts += _read_all(entries, f"records[{index}].attempts", attempt_from_dict)
+    runs = _read_all(_list(data, "runs"), "runs", run_from_dict)
+    # The process that was making a run is not known here: nothing continues it until it is resumed.
+    return attempts, [attrs.evolve(run, state="interrupted") if run.state == "running" else run for run in runs]
+
+
+def _read_all(entries: Iterable[Any], place: str, read: Callable[[Any], T]) -> list[T]:
+    items = []
+    for index, entry in enumerate(entries):
+        try:
+            items.append(read(entry))
+        except ValueError as error:
+            raise ValueError(f"{place}[{index}]: {error}") from None
+    return items
+
+
+def _list(data: Mapping[str, Any], name: str) -> list[Any]:
+    entries = data.get(name, [])
+    if not isinstance(entries, list):
+        raise ValueError(f"{name} must be a list, not {type(entries).__name__}")
+    return entries

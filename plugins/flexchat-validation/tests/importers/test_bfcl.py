@@ -4,7 +4,8 @@ import json
 
 import pytest
 from flexchat import ConfigError
-from flexchat_validation.importers.bfcl import bfcl_cases, matches, read_bfcl
+from flexchat_validation.bfcl_rules import matches
+from flexchat_validation.importers.bfcl import read_bfcl
 
 SCHEMAS = {
     "geo.area": {
@@ -114,7 +115,7 @@ def test_a_question_becomes_a_case_with_its_own_tools_in_json_schemas_words(tmp_
     questions = written(tmp_path, "BFCL_v4_live_simple.json", QUESTION)
     truth = {"id": "live_simple_0", "ground_truth": [{"geo.area": {"name": ["x"]}}]}
     written(tmp_path, "possible_answer/BFCL_v4_live_simple.json", truth)
-    (case,) = bfcl_cases(questions)
+    (case,) = read_bfcl(questions).cases
     assert (case.name, case.message, case.prompt) == ("live_simple_0", "Area?", "Be brief.")
     assert (case.judge, case.max_iterations, case.tags, case.tools) == ("bfcl", 1, ("live_simple",), ())
     properties = case.own_tools[0].parameters["properties"]
@@ -124,7 +125,7 @@ def test_a_question_becomes_a_case_with_its_own_tools_in_json_schemas_words(tmp_
 
 
 def test_irrelevance_is_no_call_and_needs_no_ground_truth(tmp_path):
-    (case,) = bfcl_cases(written(tmp_path, "BFCL_v4_irrelevance.json", QUESTION))
+    (case,) = read_bfcl(written(tmp_path, "BFCL_v4_irrelevance.json", QUESTION)).cases
     assert case.no_call
     assert case.possible_answers is None
 
@@ -132,12 +133,12 @@ def test_irrelevance_is_no_call_and_needs_no_ground_truth(tmp_path):
 @pytest.mark.parametrize("category", ["multi_turn_base", "simple_java", "simple_javascript", "live_relevance"])
 def test_what_cannot_be_judged_here_is_refused_with_the_reason(tmp_path, category):
     with pytest.raises(ConfigError, match=f"{category} cannot be imported: "):
-        bfcl_cases(written(tmp_path, f"BFCL_v4_{category}.json", QUESTION))
+        read_bfcl(written(tmp_path, f"BFCL_v4_{category}.json", QUESTION))
 
 
 def test_without_ground_truth_it_is_asked_for(tmp_path):
     with pytest.raises(ConfigError, match="--answers"):
-        bfcl_cases(written(tmp_path, "BFCL_v4_simple_python.json", QUESTION))
+        read_bfcl(written(tmp_path, "BFCL_v4_simple_python.json", QUESTION))
 
 
 def test_a_question_that_is_a_conversation_is_left_out_with_a_note(tmp_path):
@@ -151,5 +152,5 @@ def test_a_line_that_is_no_object_is_named(tmp_path):
     path = tmp_path / "BFCL_v4_irrelevance.json"
     path.write_text('{"id": 1}\n\n[]\n{"id": \n')
     with pytest.raises(ConfigError) as error:
-        bfcl_cases(path)
+        read_bfcl(path)
     assert [problem.line for problem in error.value.problems] == [3, 4]

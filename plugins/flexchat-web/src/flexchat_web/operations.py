@@ -277,53 +277,41 @@ _Event = Event
 class Web(Protocol):
     """What plugins build operations, pages and answers with: the module flexchat_web.plugin_api."""
 
-    @property
-    def Operation(self) -> type[_Operation]:
-        """A method on a path."""
+    Operation: type[_Operation]
+    """A method on a path."""
 
-    @property
-    def Page(self) -> type[_Page]:
-        """A page beside ours."""
+    Page: type[_Page]
+    """A page beside ours."""
 
-    @property
-    def ModelFact(self) -> type[_ModelFact]:
-        """A fact about each model in the list of models."""
+    ModelFact: type[_ModelFact]
+    """A fact about each model in the list of models."""
 
-    @property
-    def Json(self) -> type[_Json]:
-        """An answer in JSON."""
+    Json: type[_Json]
+    """An answer in JSON."""
 
-    @property
-    def Written(self) -> type[_Written]:
-        """An answer in JSON that is already encoded."""
+    Written: type[_Written]
+    """An answer in JSON that is already encoded."""
 
-    @property
-    def Text(self) -> type[_Text]:
-        """An answer that is not JSON, or empty."""
+    Text: type[_Text]
+    """An answer that is not JSON, or empty."""
 
-    @property
-    def Stream(self) -> type[_Stream]:
-        """An answer of server-sent events."""
+    Stream: type[_Stream]
+    """An answer of server-sent events."""
 
-    @property
-    def Event(self) -> type[_Event]:
-        """A server-sent event."""
+    Event: type[_Event]
+    """A server-sent event."""
 
-    @property
-    def ApiError(self) -> type[_ApiError]:
-        """A problem that an operation answers with."""
+    ApiError: type[_ApiError]
+    """A problem that an operation answers with."""
 
-    @property
-    def Apart(self) -> type[_Apart]:
-        """Long work in other processes: ``await web.Apart.of(call.serving).run(function, …)``."""
+    Apart: type[_Apart]
+    """Long work in other processes: ``await web.Apart.of(call.serving).run(function, …)``."""
 
-    @property
-    def TOOL_CALL(self) -> Schema:
-        """JSON Schema of a tool call in an answer."""
+    TOOL_CALL: Schema
+    """JSON Schema of a tool call in an answer."""
 
-    @property
-    def TURN_PROBLEMS(self) -> tuple[int, ...]:
-        """Statuses of the problems of an operation that runs a turn; see Operation.problems."""
+    TURN_PROBLEMS: tuple[int, ...]
+    """Statuses of the problems of an operation that runs a turn; see Operation.problems."""
 
     def encoded(self, data: Any) -> bytes:
         """Encode data as JSON."""

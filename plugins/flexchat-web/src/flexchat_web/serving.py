@@ -192,15 +192,10 @@ class Serving:
         blocked = self.plugins.blocked
         if blocked is None:
             return None
+        names = ("settings", "written", "in_memory", "folder", "others", "notes", "config_problems")
         return Facts(
+            **{name: getattr(self, name) for name in names},
             source=self.source if isinstance(self.source, Path) else None,
-            settings=self.settings,
-            written=self.written,
-            in_memory=self.in_memory,
-            folder=self.folder,
-            others=self.others,
-            notes=self.notes,
-            config_problems=self.config_problems,
             secrets=self._current.chat.mask,
             blocked=tuple(blocked.items()),
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from flexchat.store import data_folder
 from flexchat_sqlite import Database
+from starlette.requests import cookie_parser
 
 if TYPE_CHECKING:
     from .serving import Serving
@@ -36,11 +37,7 @@ def bearer_of(headers: Mapping[str, str]) -> str:
 
 def session_of(headers: Mapping[str, str]) -> str:
     """Return the id of a session in the header Cookie; empty if none."""
-    for part in headers.get("cookie", "").split(";"):
-        name, _, value = part.strip().partition("=")
-        if name == COOKIE:
-            return value[:200]
-    return ""
+    return cookie_parser(headers.get("cookie", "")).get(COOKIE, "")[:200]
 
 
 def is_secure(scope: Mapping[str, Any], headers: Mapping[str, str]) -> bool:

@@ -139,7 +139,7 @@ TURN = record(
     conversation=str,
     parsed={},
 )
-TURN_PROBLEMS = (403, 404, 409, 413, 422, 429, 502, 503, 504)
+TURN_PROBLEMS: tuple[int, ...] = (403, 404, 409, 413, 422, 429, 502, 503, 504)
 """What a turn may fail with, in addition to what every request may."""
 
 CONVERSATION_ID: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_.:-]{1,128}$"}

@@ -6,21 +6,12 @@ flexchat_web.typing import Call, Web``), or in modules that only its hooks for f
 
 from __future__ import annotations
 
-from .apart import Apart as Apart
 from .checking import Unread as Unread
 from .operations import Call as Call
-from .operations import Event as Event
-from .operations import Json as Json
 from .operations import Lists as Lists
-from .operations import ModelFact as ModelFact
-from .operations import Operation as Operation
 from .operations import Operations as Operations
-from .operations import Page as Page
 from .operations import Reply as Reply
 from .operations import Schema as Schema
-from .operations import Stream as Stream
-from .operations import Text as Text
 from .operations import Web as Web
-from .operations import Written as Written
-from .problems import ApiError as ApiError
+from .plugin_api import *  # noqa: F403  what is passed as web
 from .serving import Serving as Serving

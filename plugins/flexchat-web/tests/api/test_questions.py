@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from flexchat_testing import calls
-from flexchat_web.api.questions import Questions
+from flexchat_web.api.chat import Questions
 
 SHOP = """
 from flexchat import ToolContext

@@ -13,8 +13,6 @@ from flexchat.host import counted
 from flexchat_cli import FILE_NAME, OK, UNUSABLE, CommandContext, UsageError, argument, one_line
 
 if TYPE_CHECKING:
-    from flexchat import FlexChat
-
     from ..reading import Cases, Imported
 
 
@@ -36,7 +34,7 @@ def put_out(result: Imported, context: CommandContext, out: str | None) -> None:
     Raises:
         ConfigError: They cannot be added to the file.
     """
-    from ..writing import add_cases, case_data, toml_of
+    from ..case_files import add_cases, case_data, toml_of
 
     terminal = context.terminal
     if out is not None:
@@ -67,7 +65,10 @@ def list_(context: CommandContext, files: tuple[str, ...], tags: tuple[str, ...]
     from ..reading import case_info, expects
 
     terminal = context.terminal
-    cases = _cases(context, files).chosen(tags=tags)
+    usable, problems = _checked(context, files)
+    if problems:
+        raise ConfigError(problems)
+    cases = usable.chosen(tags=tags)
     if context.json:
         terminal.json([case_info(case) for case in cases])
         return
@@ -130,33 +131,16 @@ def import_(
     put_out(result, context, out)
 
 
-def _cases(context: CommandContext, files: Sequence[str]) -> Cases:
-    """Return the cases.
-
-    Raises:
-        ConfigError: Everything that is wrong with them.
-    """
-    cases, problems = _checked(context, files)
-    if problems:
-        raise ConfigError(problems)
-    return cases
-
-
-def _sample_chat(context: CommandContext) -> FlexChat:
-    """Open the chat that flexchat validate uses without a configuration; without a model, only its tools."""
-    try:
-        return context.open_chat()
-    except UsageError:
-        return context.open_tools()[0]
-
-
 def _checked(context: CommandContext, files: Sequence[str]) -> tuple[Cases, Sequence[Problem]]:
     """Return the usable cases, and everything that is wrong with the others."""
     from ..reading import cases_and_problems, in_order, tool_names, usable_cases
 
     config, paths = context.read_config(), [Path(name) for name in files]
     if config is None:
-        chat = _sample_chat(context)
+        try:
+            chat = context.open_chat()  # the one that flexchat validate uses
+        except UsageError:
+            chat = context.open_tools()[0]
         return usable_cases(chat.config, None, files=paths, tools=tool_names(chat))
     problems: Sequence[Problem] = ()
     tools: Sequence[str] = ()

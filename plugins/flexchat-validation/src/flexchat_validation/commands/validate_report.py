@@ -7,6 +7,7 @@ import contextlib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -167,7 +168,11 @@ def _lacking(rows: Sequence[tuple[str, Verdict]]) -> list[str]:
 
 
 def _print_failures(report: Report, terminal: Terminal) -> None:
-    failed = _grouped(report.attempts, "failed")
+    groups: dict[tuple[str, str], list[Attempt]] = {}
+    for attempt in report.attempts:
+        if attempt.outcome == "failed":
+            groups.setdefault((attempt.key.model_id, attempt.case or ""), []).append(attempt)
+    failed = dict(sorted(groups.items()))
     if not failed:
         return
     many = len(report.plan.models) > 1
@@ -186,11 +191,7 @@ def _print_failures(report: Report, terminal: Terminal) -> None:
 
 
 def _print_errors(report: Report, terminal: Terminal) -> None:
-    counts: dict[tuple[str, str], int] = {}
-    for attempt in report.attempts:
-        if attempt.outcome == "error":
-            place = (attempt.key.model_id, " ".join(attempt.problems))
-            counts[place] = counts.get(place, 0) + 1
+    counts = Counter((a.key.model_id, " ".join(a.problems)) for a in report.attempts if a.outcome == "error")
     if not counts:
         return
     terminal.out("ended in an error and is not counted:", "bold")
@@ -207,14 +208,6 @@ def _problem(report: Report) -> str:
             why = " ".join(attempt.problems)
             text = text.replace(f": {why}", "").replace(f", the last one because {why}", "")
     return text
-
-
-def _grouped(attempts: Iterable[Attempt], outcome: str) -> Mapping[tuple[str, str], Sequence[Attempt]]:
-    groups: dict[tuple[str, str], list[Attempt]] = {}
-    for attempt in attempts:
-        if attempt.outcome == outcome:
-            groups.setdefault((attempt.key.model_id, attempt.case or ""), []).append(attempt)
-    return dict(sorted(groups.items()))
 
 
 def _summary(report: Report) -> str:

@@ -13,13 +13,10 @@ from typing import Any
 
 from flexchat.host import path_exists
 
-from ..bfcl_rules import matches
 from ..case_files import failed, json_lines
 from ..cases import Case, CaseTool
 from ..checking import Offered, find_issues
 from ..reading import Imported
-
-__all__ = ["bfcl_cases", "category_of", "json_schema_of", "matches", "read_bfcl"]
 
 # Its names for types, and their JSON Schema equivalents; every other name means text.
 # Source: bfcl-eval 2026.3.23, constants/type_mappings.py (GORILLA_TO_OPENAPI).
@@ -40,11 +37,6 @@ _NOT_TAKEN = {
     "live_relevance": "it only expects some call, not which one",
     "format_sensitivity": "it is about the format of prompts, not about tools",
 }
-
-
-def bfcl_cases(questions: Path, answers: Path | None = None, *, limit: int | None = None) -> list[Case]:
-    """Read the questions of a file as cases; read_bfcl also reports the questions that were left out."""
-    return [*read_bfcl(questions, answers, limit=limit).cases]
 
 
 def read_bfcl(questions: Path, answers: Path | None = None, *, limit: int | None = None) -> Imported:

@@ -157,8 +157,3 @@ async def records_of(call: Call, chat: FlexChat, ids: Sequence[str]) -> Mapping[
     tracker = (await results_of(call, chat)).tracker()
     records = {record.model_id: record for record in await asyncio.to_thread(tracker.get_all_validations)}
     return {id: (records.get(id) or ValidationRecord(model_id=id)).status() for id in ids}
-
-
-def configured_models(chat: FlexChat) -> Iterable[str]:
-    """Return the models that the table validation names."""
-    return table_of(chat.config).models

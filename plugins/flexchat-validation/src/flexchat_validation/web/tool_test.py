@@ -15,7 +15,7 @@ from flexchat.host import ResponseRule, RuleTools, document_of
 from flexchat_web.shapes import body_schema, listed, record
 from flexchat_web.typing import Call, Event, Operations, Reply
 
-from ..attempting import is_the_models, may_run, tools_to_run
+from ..attempting import is_the_models, may_run, without_effect
 from .records import STATUS, results_of
 
 MISSING = "Missing query or model"
@@ -149,7 +149,7 @@ async def _tool_test(call: Call) -> AsyncIterator[ToolTest]:
         tools = tested.tools.offer_to(rule).list()
         standing_in = () if body.get("run_tools", False) else tuple(tool.name for tool in tools if not may_run(tool))
         yield ToolTest(
-            chat=tested.with_rule(rule, tools=tools_to_run(tools) if standing_in else None),
+            chat=tested.with_rule(rule, tools=[without_effect(tool) for tool in tools] if standing_in else None),
             model_id=f"{label}/{model}",
             service=label,
             record=is_recorded,

@@ -1,23 +1,29 @@
-"""Chatting: a message in, a turn or its events out; and why a rule would answer."""
+"""Chatting: a message in, a turn or its events out; questions of tools to the client; and why a rule would answer."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flexchat import CollectionChoice, Turn, read_history
+import attrs
+from flexchat import CollectionChoice, OnQuestion, Question, Turn, read_history
+from flexchat import Reply as QuestionReply
+from flexchat.host import reply_problem
 
 from .. import shapes
-from ..operations import Call, Operations, Reply, Stream, Written
+from ..operations import Call, Json, Operations, Reply, Stream, Written
+from ..problems import ApiError
 from ..sending import LongAnswers, encoded_in_pieces, paced, turn_reply
 from ..shapes import body_schema, listed, record
 from .events import turn_data
-from .questions import Questions
 from .turns import INTERRUPTED, Turns, begun, replayed
 
 if TYPE_CHECKING:
     from flexchat import Explanation, FlexChat
     from flexchat.host import ResponseRule
+
+    from ..serving import Serving
 
 REPLAYED = {"Idempotent-Replayed": "true"}
 """Of an answer to a request that an earlier one with the same key had made before."""
@@ -45,6 +51,49 @@ def _no_prompt(body: Any) -> str | None:
 
 
 operation = Operations("chat", problems=shapes.TURN_PROBLEMS)
+questions = Operations("turns")
+
+
+@attrs.frozen
+class _Open:
+    question: Question
+    tenant: str
+    reply: asyncio.Future[QuestionReply]
+
+
+class Questions:
+    """The questions that wait for a reply, of all turns that run here."""
+
+    def __init__(self, serving: Serving) -> None:
+        self._open: dict[str, _Open] = {}
+
+    def asking(self, tenant: str) -> OnQuestion:
+        """Return the handler that sends questions to a tenant's clients as events, and awaits the reply over HTTP."""
+
+        async def ask(question: Question) -> QuestionReply:
+            waiting = _Open(question, tenant, asyncio.get_running_loop().create_future())
+            self._open[question.id] = waiting
+            try:
+                return await waiting.reply
+            finally:
+                del self._open[question.id]
+
+        return ask
+
+    def reply(self, id: str, tenant: str, reply: QuestionReply) -> None:
+        """Give a question its reply: the first that fits counts.
+
+        Raises:
+            ApiError: 404: it is not open, or belongs to another tenant; 422: the reply does not fit.
+        """
+        waiting = self._open.get(id)
+        if waiting is None or waiting.tenant != tenant or waiting.reply.done():
+            text = "there is no such question here, or it is no longer open: it has its reply, or its turn has ended"
+            raise ApiError(404, text, kind="unknown-question")
+        problem = reply_problem(waiting.question, reply)
+        if problem:
+            raise ApiError(422, f"the reply does not fit the question: {problem}", kind="reply")
+        waiting.reply.set_result(reply)
 
 
 @operation(
@@ -163,3 +212,20 @@ def _options(body: dict[str, Any]) -> dict[str, Any]:
     return options | {
         name: int(options[name]) for name in ("max_tokens", "seed") if name in options
     }  # 5.0 is an integer
+
+
+@questions(
+    "POST",
+    "/api/questions/{id}/reply",
+    body={
+        **body_schema({"action": {"enum": ["accept", "decline", "cancel"]}}, content=dict | None),
+        "examples": [{"action": "accept", "content": {"seat": "window"}}],
+    },
+    answer=record({"id": str, "action": str}),
+    problems=(404, 422),
+)
+async def reply_to_question(call: Call) -> Reply:
+    """Reply to a question that a tool asks in a turn; its event has the id."""
+    reply = QuestionReply(action=call.body["action"], content=call.body.get("content") or {})
+    call.serving.shared(Questions).reply(call.path["id"], call.tenant, reply)
+    return Json({"id": call.path["id"], "action": reply.action})

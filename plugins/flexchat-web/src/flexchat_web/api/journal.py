@@ -5,7 +5,9 @@ A person settles an effect that is unknown. Each tenant sees its own.
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -49,19 +51,15 @@ def _chosen(call: Call) -> dict[str, Any]:
 @turns("GET", "/api/turns", query=_query(_TURN), answer=record({"turns": listed(_TURN)}))
 async def list_turns(call: Call, chat: FlexChat) -> Reply:
     """List the turns of kept conversations, newest first."""
-    try:
+    with _not_kept():
         return Json({"turns": [attrs.asdict(turn) for turn in await chat.turns(**_chosen(call))]})
-    except ChatRequestError as error:
-        raise _not_kept(error) from None
 
 
 @turns("GET", "/api/turns/{id}", answer=_WITH_STEPS)
 async def show_turn(call: Call, chat: FlexChat) -> Reply:
     """Return a turn with its steps: what was asked, answered and run; the beginning of its id is enough."""
-    try:
+    with _not_kept():
         turn, steps = await chat.turn(call.path["id"], tenant=call.tenant)
-    except ChatRequestError as error:
-        raise _not_kept(error) from None
     cost = cost_of_steps(turn, steps).to_dict()
     return Json({**attrs.asdict(turn), "cost": cost, "steps": [_step(step) for step in steps]})
 
@@ -72,8 +70,12 @@ def _step(step: JournalEntry) -> dict[str, Any]:
     return {**attrs.asdict(step), "data": without_provider_data(step.data), "cost": cost}
 
 
-def _not_kept(error: ChatRequestError) -> ApiError:
-    return ApiError(404, str(error), kind="no-journal")
+@contextlib.contextmanager
+def _not_kept() -> Iterator[None]:
+    try:
+        yield
+    except ChatRequestError as error:
+        raise ApiError(404, str(error), kind="no-journal") from None
 
 
 @effects("GET", "/api/effects", query=_query(_EFFECT), answer=record({"effects": listed(_EFFECT)}))

@@ -182,10 +182,8 @@ class Turns:
             ApiError: 404: there is none, or it belongs to another tenant.
         """
         async with self._serving.chat() as chat:
-            try:
+            with _unknown_turns():
                 return await chat.events(id, tenant=tenant, after=after)
-            except (ChatRequestError, UnknownTurnError):
-                raise unknown_turn() from None
 
     async def events(self, id: str, tenant: str, after: int = 0) -> AsyncGenerator[Event, None]:
         """Yield the events of a turn of any process, until its last one.
@@ -344,10 +342,13 @@ async def resume_forever(serving: Serving) -> None:
         await asyncio.sleep(seconds)
 
 
-def unknown_turn() -> ApiError:
-    """Return the problem of a turn that is not there."""
-    text = "there is no such turn here; those that have ended are in their conversation, if it is kept"
-    return ApiError(404, text, kind="unknown-turn")
+@contextlib.contextmanager
+def _unknown_turns() -> Iterator[None]:
+    try:
+        yield
+    except (ChatRequestError, UnknownTurnError):
+        text = "there is no such turn here; those that have ended are in their conversation, if it is kept"
+        raise ApiError(404, text, kind="unknown-turn") from None
 
 
 def _event(event: JournaledEvent) -> Event:
@@ -445,10 +446,8 @@ async def cancel_turn(call: Call) -> Reply:
         turn.handle.cancel()
         return Json({"turn": turn_data((await turn.handle.last()).turn)})
     async with call.serving.chat() as chat:  # it may be interrupted, and in the journal
-        try:
+        with _unknown_turns():
             return Json({"turn": (await chat.close_turn(id, tenant=call.tenant)).to_dict()})
-        except (ChatRequestError, UnknownTurnError):
-            raise unknown_turn() from None
 
 
 @operation(
@@ -459,9 +458,7 @@ async def cancel_turn(call: Call) -> Reply:
 )
 async def resume_turn(call: Call) -> Reply:
     """Resume an interrupted turn in this process; follow its events for the outcome."""
-    try:
+    with _unknown_turns():
         turn = await call.serving.shared(Turns).resume(call.path["id"], call.tenant)
-    except (ChatRequestError, UnknownTurnError):
-        raise unknown_turn() from None
     info = turn.handle.info
     return Json({"id": info.id, "conversation": info.conversation}, status=202)

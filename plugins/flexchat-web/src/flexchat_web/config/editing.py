@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tomlkit
@@ -41,96 +41,84 @@ def set_values(text: str, source: str, values: Mapping[KeyPath, Any]) -> str:
     Raises:
         ConfigError: The text cannot be read.
     """
-    source = source or "flexchat.toml"
-    data = copy.deepcopy(parse_document(text, source).data)
-    for place, value in values.items():
-        _container(data, place, "")[place[-1]] = value
 
-    def write(document: Any) -> None:
+    def write(data: Any) -> None:
         for place, value in values.items():
-            _container(document, place, "")[place[-1]] = value
+            _container(data, place, "")[place[-1]] = value
 
-    return _edited(text, source, data, write)
+    return _edited(text, source or "flexchat.toml", write)
 
 
 def _changed(text: str, source: str, change: Mapping[str, Any], where: str) -> str:
     place: KeyPath = tuple(change["path"])
-    data = copy.deepcopy(parse_document(text, source).data)
     if not place:
         raise ApiError(422, f"{where}: the path is empty")
     if format_of(source) == "toml":
-        for name in ("value", "insert"):
-            null = _null(change[name], name) if name in change else ""
-            if null:
-                raise ApiError(422, f"{where}: TOML has no null ({null}); remove the key instead")
-    _apply(data, place, change, where)
-    return _edited(text, source, data, lambda document: _apply(document, place, change, where))
+        null = next(filter(None, (_null(change[name], name) for name in ("value", "insert") if name in change)), "")
+        if null:
+            raise ApiError(422, f"{where}: TOML has no null ({null}); remove the key instead")
+    return _edited(text, source, lambda data: _apply(data, place, change, where))
 
 
-def _edited(text: str, source: str, data: Any, write: Any) -> str:
-    """Format the wanted data as text, by editing *text* if possible, which keeps comments; otherwise anew."""
+def _edited(text: str, source: str, write: Callable[[Any], None]) -> str:
+    """Return a text after ``write`` has changed its data: edited if possible, which keeps comments; otherwise anew."""
+    data = copy.deepcopy(parse_document(text, source).data)
+    write(data)
     if format_of(source) == "json":
         return json.dumps(data, indent=_indent(text), ensure_ascii=False) + "\n"
-    if format_of(source) == "yaml":
-        return _written_yaml(text, source, data, write)
-    try:
-        document = tomlkit.parse(text)
-        write(document)
-        changed = tomlkit.dumps(document)
+    is_yaml = format_of(source) == "yaml"
+    with contextlib.suppress(
+        TOMLKitError, ConfigError, ApiError, LookupError, TypeError, ValueError, AttributeError, RecursionError
+    ):
+        if is_yaml:
+            changed = changed_yaml(text, write)
+        else:
+            document = tomlkit.parse(text)
+            write(document)
+            changed = tomlkit.dumps(document)
         if parse_document(changed, source).data == data:
             return changed
-    except (TOMLKitError, ConfigError, ApiError, LookupError, TypeError, ValueError, AttributeError, RecursionError):
-        pass  # what it cannot change in place
+    if is_yaml:  # written anew it would lose its comments, and what stands for several places with an anchor
+        raise ApiError(
+            422, "this cannot be changed in place, perhaps because an alias (*) stands there: edit the file by hand"
+        )
     try:
         return tomlkit.dumps(data)
     except (TOMLKitError, TypeError, ValueError) as error:
         raise ApiError(422, f"this cannot be written as TOML: {error}") from None
 
 
-def _written_yaml(text: str, source: str, data: Any, write: Any) -> str:
-    with contextlib.suppress(ConfigError, ApiError, LookupError, TypeError, ValueError, AttributeError, RecursionError):
-        changed = changed_yaml(text, write)
-        if parse_document(changed, source).data == data:
-            return changed
-    # Written anew it would lose its comments, and what stands for several places with an anchor.
-    raise ApiError(
-        422, "this cannot be changed in place, perhaps because an alias (*) stands there: edit the file by hand"
-    )
-
-
 def _apply(data: Any, place: KeyPath, change: Mapping[str, Any], where: str) -> None:
-    if "value" in change:
-        container = _container(data, place, where, make=True)
-        key = place[-1]
-        if isinstance(container, list):
-            _index(container, key, place, where)
-        elif not isinstance(key, str):
-            raise _nowhere(place, where, "a table's keys are text")
-        container[key] = copy.deepcopy(change["value"])
-        return
-    if "insert" in change:
-        items = _listed(data, place, where)
-        before = change.get("before", len(items))
-        if not 0 <= before <= len(items):
-            raise ApiError(422, f"{where}: the list has {len(items)} items, so there is no item {before}")
-        items.insert(before, copy.deepcopy(change["insert"]))
-        return
-    container, key = _container(data, place, where), place[-1]
-    if "move_to" in change:
-        if not isinstance(container, list):
-            raise _nowhere(place, where, "only list items can be moved")
-        _index(container, key, place, where)
-        if not 0 <= change["move_to"] < len(container):
-            raise ApiError(
-                422, f"{where}: the list has {len(container)} items, so there is no item {change['move_to']}"
-            )
-        container.insert(change["move_to"], container.pop(int(key)))
-        return
+    container, key = _container(data, place, where, make="value" in change or "insert" in change), place[-1]
+    if "move_to" in change and not isinstance(container, list):
+        raise _nowhere(place, where, "only list items can be moved")
+    if "insert" in change and isinstance(container, dict) and isinstance(key, str):
+        container.setdefault(key, [])
     if isinstance(container, list):
         _index(container, key, place, where)
-    elif key not in container:
+    elif ("value" in change or "insert" in change) and not isinstance(key, str):
+        raise _nowhere(place, where, "a table's keys are text")
+    elif "value" not in change and key not in container:
         raise _nowhere(place, where, "there is no such key")
-    del container[key]
+    if "value" in change:
+        container[key] = copy.deepcopy(change["value"])
+    elif "insert" in change:
+        items = container[key]
+        if not isinstance(items, list):
+            raise _nowhere(place, where, "this is not a list")
+        before = change.get("before", len(items))
+        _check_position(before, len(items) + 1, items, where)
+        items.insert(before, copy.deepcopy(change["insert"]))
+    elif "move_to" in change:
+        _check_position(change["move_to"], len(container), container, where)
+        container.insert(change["move_to"], container.pop(int(key)))
+    else:
+        del container[key]
+
+
+def _check_position(position: int, end: int, items: Any, where: str) -> None:
+    if not 0 <= position < end:
+        raise ApiError(422, f"{where}: the list has {len(items)} items, so there is no item {position}")
 
 
 def _container(data: Any, place: KeyPath, where: str, *, make: bool = False) -> Any:
@@ -148,20 +136,6 @@ def _container(data: Any, place: KeyPath, where: str, *, make: bool = False) -> 
     if not isinstance(data, (dict, list)):
         raise _nowhere(place[:-1], where, "this is not a table")
     return data
-
-
-def _listed(data: Any, place: KeyPath, where: str) -> Any:
-    container, key = _container(data, place, where, make=True), place[-1]
-    if isinstance(container, list):
-        _index(container, key, place, where)
-    elif not isinstance(key, str):
-        raise _nowhere(place, where, "a table's keys are text")
-    elif key not in container:
-        container[key] = []
-    items = container[key]
-    if not isinstance(items, list):
-        raise _nowhere(place, where, "this is not a list")
-    return items
 
 
 def _index(items: Any, key: Any, place: KeyPath, where: str) -> None:

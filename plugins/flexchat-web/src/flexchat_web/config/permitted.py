@@ -37,6 +37,12 @@ _FILES_OF_LIBPQ = re.compile(r"(?i)\b(?:passfile|service|servicefile|sslkey|sslc
 _WITHOUT_ADDRESS = {"responses", "tools", "variables", "limits", "topic", "intent", "embedding", "prompts"}
 """Tables that send nothing anywhere by themselves; of these, an included file's part cannot be changed anyway."""
 _BY_HAND = "edit the file by hand"
+_NO_PATH = f"file paths cannot be added or changed here: {_BY_HAND}"
+_FIXED = {
+    "plugins": "which plugins are loaded",
+    "network": "which addresses tools may reach",
+    "include": "which files are included",
+}
 
 
 def refused(
@@ -51,14 +57,13 @@ def refused(
             none will be replaced in the posted one.
     """
     problems = [
-        *_code(posted, file),
-        *_sources(posted, file),
-        *_network(posted, file),
-        *_files(posted, file),
-        *_classes(posted, file),
-        *_paths(posted, file),
-        *_databases(posted, file, allow_env),
+        posted.problem((name,), f"{what} cannot be changed here: {_BY_HAND}")
+        for name, what in _FIXED.items()
+        if not _same(posted.data.get(name), file.get(name))
     ]
+    for refuse in (_code, _sources, _classes, _paths):
+        problems += refuse(posted, file)
+    problems += _databases(posted, file, allow_env)
     if problems or expanded is None:
         return problems if expanded is None else [*problems, *_references(posted, expanded, allow_env)]
     # Only now are other files read: those that the configuration names already.
@@ -108,8 +113,6 @@ def _stands_there(value: str, place: KeyPath, data: Mapping[str, Any], file: Map
 
 
 def _code(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]:
-    if posted.data.get("plugins") != file.get("plugins"):
-        yield posted.problem(("plugins",), f"which plugins are loaded cannot be changed here: {_BY_HAND}")
     now, then = normalise(posted)[0], normalise(ConfigDocument(data=dict(file)))[0]  # tools may be written flat
     runs_by_name = {str(tool.get("name")): _runs(tool) for _, tool in _tools(then.data)}
     for place, tool in _tools(now.data):
@@ -123,22 +126,6 @@ def _code(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]:
                 f"tools of type '{shortened(str(kind))}' run code or send requests, so they cannot be added or changed "
                 f"here: {_BY_HAND}",
             )
-
-
-def _network(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]:
-    if posted.data.get("network") != file.get("network"):
-        text = f"which addresses tools may reach cannot be changed here: {_BY_HAND}"
-        yield posted.problem(("network",), text)
-
-
-def _files(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]:
-    """Refuse other files to be read; rules may change places with theirs."""
-    if not _same(posted.data.get("include"), file.get("include")):
-        yield posted.problem(("include",), f"which files are included cannot be changed here: {_BY_HAND}")
-    files = {value for place, value in walk(dict(file)) if place[-1] == "prompt_file" and isinstance(value, str)}
-    for place, value in walk(posted.data):
-        if place[-1] == "prompt_file" and isinstance(value, str) and value not in files:
-            yield posted.problem(place, f"file paths cannot be added or changed here: {_BY_HAND}")
 
 
 def _runs(tool: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -180,11 +167,13 @@ def _same(posted: Any, current: Any) -> bool:
 
 
 def _paths(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]:
+    """Refuse other files to be read or written; rules may change places with their prompts' files."""
+    prompts = {value for place, value in walk(dict(file)) if place[-1] == "prompt_file" and isinstance(value, str)}
     for place, value in walk(posted.data):
-        if isinstance(value, (dict, list)) and place[:1] != ("validation",):
-            continue
-        if _names_file(place) and value not in (None, at(file, place)):
-            yield posted.problem(place, f"file paths cannot be added or changed here: {_BY_HAND}")
+        is_prompt = place[-1] == "prompt_file" and isinstance(value, str) and value not in prompts
+        is_value = place[0] == "validation" or not isinstance(value, (dict, list))
+        if is_prompt or (is_value and _names_file(place) and value not in (None, at(file, place))):
+            yield posted.problem(place, _NO_PATH)
 
 
 def _databases(posted: ConfigDocument, file: Mapping[str, Any], allow_env: Collection[str]) -> Iterator[Problem]:
@@ -198,7 +187,7 @@ def _databases(posted: ConfigDocument, file: Mapping[str, Any], allow_env: Colle
         if place[-1] != "dsn" and not value.startswith(("postgres://", "postgresql://")):
             continue
         if _FILES_OF_LIBPQ.search(value):
-            yield posted.problem(place, f"file paths cannot be added or changed here: {_BY_HAND}")
+            yield posted.problem(place, _NO_PATH)
         for name in _SENT_BY_LIBPQ:
             if name in os.environ and name not in allow_env:
                 yield posted.problem(
