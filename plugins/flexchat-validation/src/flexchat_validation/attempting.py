@@ -8,26 +8,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
-from flexchat import (
-    ChatRequestError,
-    ChatResponse,
-    FlexChat,
-    FlexChatError,
-    Message,
-    ToolDefinition,
-    Turn,
-    TurnTimeoutError,
-)
+import flexchat
+import flexchat_sdk as sdk
+from flexchat import FlexChat, FlexChatError, ToolDefinition, Turn
 from flexchat.host import Mask, ResponseRule, RuleTools, did_you_mean, error_name, with_stand_in
 from flexchat.plugin import Implementation
-from flexchat_sdk import (
-    NO_CONNECTION,
-    ContentFilterError,
-    ContextLengthError,
-    ModelNotFoundError,
-    ProviderRequestError,
-    ProviderTimeoutError,
-)
 
 from .attempts import Attempt, CallMade, Judgement, ModelKey, now
 from .cases import Case, ToolMock, ValidationTable
@@ -140,7 +125,7 @@ async def _converse(
         tools=RuleTools(max_iterations=case.max_iterations),
     )
     trial = chat.with_rule(rule, tools=tools)
-    history: tuple[Message, ...] = ()
+    history: tuple[flexchat.Message, ...] = ()
     for message in [turn.message for turn in case.turns] or [case.message or ""]:
         turn = await trial.respond(message, history=history)
         turns.append(turn)
@@ -149,18 +134,18 @@ async def _converse(
 
 def is_the_models(error: Exception) -> bool:
     """Return whether an error counts against the model: it refuses what a case must send, or takes too long."""
-    if isinstance(error, (ContextLengthError, ContentFilterError)) or is_late(error):
+    if isinstance(error, (sdk.ContextLengthError, sdk.ContentFilterError)) or is_late(error):
         return True
-    if not isinstance(error, ProviderRequestError) or isinstance(error, ModelNotFoundError):
+    if not isinstance(error, sdk.ProviderRequestError) or isinstance(error, sdk.ModelNotFoundError):
         return False
     return error.kind not in _NOT_THE_MODELS and error.status not in (404, 409)
 
 
 def is_late(error: Exception | None) -> bool:
     """Return whether a model was asked and did not answer in time."""
-    if isinstance(error, ProviderTimeoutError):
-        return error.code != NO_CONNECTION
-    return isinstance(error, TurnTimeoutError)
+    if isinstance(error, sdk.ProviderTimeoutError):
+        return error.code != sdk.NO_CONNECTION
+    return isinstance(error, flexchat.TurnTimeoutError)
 
 
 def _sentence(error: Exception) -> str:
@@ -169,7 +154,7 @@ def _sentence(error: Exception) -> str:
     return f"internal error: {error_name(error)}"
 
 
-def _calls(responses: Iterable[ChatResponse], mask: Mask) -> Iterable[CallMade]:
+def _calls(responses: Iterable[flexchat.ChatResponse], mask: Mask) -> Iterable[CallMade]:
     for turn, response in enumerate(responses):
         for record in response.tool_calls or ():
             yield CallMade(
@@ -215,7 +200,7 @@ def offered_tools(chat: FlexChat, case: Case, *, run_tools: bool = False) -> lis
     for name in case.tools or ():
         if name not in available:
             hint = did_you_mean(name, registry.names())
-            raise ChatRequestError(f"case '{case.name}': no tool is called '{name}'{hint}")
+            raise flexchat.ChatRequestError(f"case '{case.name}': no tool is called '{name}'{hint}")
     tools = {tool.name: tool if run_tools else without_effect(tool) for tool in config_tools}
     for own in case.own_tools:
         definition = ToolDefinition(

@@ -9,19 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from flexchat import ConfigError, Problem
-from flexchat.host import (
-    MAX_BYTES,
-    ConfigDocument,
-    copied,
-    document_of,
-    json_error_message,
-    path_exists,
-    read_document,
-    read_file,
-    scrub,
-    structure,
-)
+from flexchat import ConfigError, Problem, host
+from flexchat.host import ConfigDocument, read_document, structure
 from flexchat.store import replacing
 
 from .cases import Case, CaseFile, is_set
@@ -112,7 +101,7 @@ def read_text(file: Path) -> str:
         ConfigError: The file is missing, unreadable or not UTF-8, or exceeds the size limit.
     """
     try:
-        return read_file(file, most=MAX_BYTES).decode("utf-8-sig")
+        return host.read_file(file, most=host.MAX_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise failed(file, "the file is not UTF-8") from None
     except OSError as error:
@@ -134,13 +123,13 @@ def json_lines(file: Path) -> list[tuple[int, dict[str, Any]]]:
             row = json.loads(line)
             if not isinstance(row, dict):
                 raise ValueError("expected an object: {…}")
-            document = document_of(row)
+            document = host.document_of(row)
         except ConfigError as error:
             problems += [attrs.evolve(p, source=str(file), line=number) for p in error.problems]
         except (ValueError, RecursionError) as error:
             text = "nested too deeply" if isinstance(error, RecursionError) else str(error)
             if isinstance(error, json.JSONDecodeError):
-                text = f"{json_error_message(error)} (column {error.colno})"
+                text = f"{host.json_error_message(error)} (column {error.colno})"
             problems.append(
                 Problem(path="", text=f"this line is not a JSON object: {text}", source=str(file), line=number)
             )
@@ -159,7 +148,7 @@ def failed(file: Path, text: str) -> ConfigError:
 
 def _find_more_issues(row: Any, issues: Iterable[Any], offered: Offered) -> Iterator[CaseIssue]:
     """Yield what else is wrong with an unreadable case: checks it without the parts that make it unreadable."""
-    rest = copied(row)
+    rest = host.copied(row)
     wrong = [issue.at or issue.path for issue in issues]
     for key_path in wrong:
         holder = rest
@@ -244,7 +233,7 @@ def add_cases(file: Path, cases: Sequence[Case]) -> None:
         raise failed(file, "cases are written to a .toml or a .json file")
     before: dict[str, Any] = {"cases": []}
     old = ""
-    if path_exists(file):
+    if host.path_exists(file):
         old, before = read_text(file), read_document(file).data
     rows = before.get("cases", [])
     if not isinstance(rows, list):
@@ -252,7 +241,7 @@ def add_cases(file: Path, cases: Sequence[Case]) -> None:
     _refuse_names_twice(file, rows, cases)
     if suffix == ".json":
         data = {**before, "cases": [*rows, *map(case_data, cases)]}
-        text = scrub(json.dumps(data, ensure_ascii=False, indent=2)) + "\n"
+        text = host.scrub(json.dumps(data, ensure_ascii=False, indent=2)) + "\n"
     else:
         text = (old.rstrip("\n") + "\n\n" if old.strip() else "") + toml_of(cases)
     _replace(file, text, before={**before, "cases": rows})

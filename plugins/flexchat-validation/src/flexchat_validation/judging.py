@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
-from flexchat import AssistantMessage, ChatResponse, ToolCallRecord
+from flexchat import AssistantMessage, ChatResponse
 from flexchat.host import did_you_mean
 
 from .arguments import answer_problems, argument_problems, assigned, in_order, shorten
@@ -102,24 +102,18 @@ def _calls(case: Case, response: ChatResponse) -> list[_Call]:
     calls = []
     for record in response.tool_calls or ():
         readable = isinstance(record.params, Mapping) and record.call_id not in unreadable
-        error = str(record.result.error or "")
+        error, mock = str(record.result.error or ""), case.mocks.get(record.tool)
+        is_mocked = mock is not None and mock.error is not None and not record.result.success
         calls.append(
             _Call(
                 record.tool,
                 record.params if readable else None,
                 record.iteration,
-                failed=readable and _failed_by_mock(case, record),
+                failed=readable and is_mocked and not error.startswith(NOT_RUN),
                 refused=record.result.explained() if error.startswith(_REFUSED) else "",
             )
         )
     return calls
-
-
-def _failed_by_mock(case: Case, record: ToolCallRecord) -> bool:
-    mock = case.mocks.get(record.tool)
-    if mock is None or mock.error is None or record.result.success:
-        return False
-    return not str(record.result.error or "").startswith(NOT_RUN)
 
 
 def _by_the_leaderboard(case: Case, calls: Sequence[_Call]) -> _Findings:

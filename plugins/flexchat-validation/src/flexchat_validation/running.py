@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import attrs
-from flexchat import ChatRequestError, FlexChat, ProviderError
+from flexchat import ChatRequestError, FlexChat, ProviderError, Usage
 from flexchat.host import CIRCUIT_OPEN, DEFAULT_TENANT, did_you_mean
 from flexchat_sdk import ProviderOverloadedError, ProviderRateLimitError
 
@@ -69,8 +69,7 @@ class ValidationRun:
         self._chat, self._store, self._table, self._pause_s = chat, store, table, pause_s
         self.hashes = case_hashes(plan.cases, chat.tools.get_registry().list(), table)
         self._tasks = {(task.model_id, task.case.name, task.repetition): task for task in plan.tasks()}
-        self._counts: Counter[str] = Counter()
-        self._tokens, self._cost, self._unpriced = [0, 0], 0.0, dict[str, None]()
+        self._counts = Progress(run=run.id, state=run.state, planned=run.planned)
         self._made, self._made_s = 0, 0.0  # and how long that took
         self._began: float | None = None
         self._ended: float | None = None
@@ -168,24 +167,14 @@ class ValidationRun:
     @property
     def progress(self) -> Progress:
         """Its current progress."""
-        counts, planned = self._counts, self.run.planned
+        missing = self.run.planned - self._counts.done
         elapsed = (self._ended or time.monotonic()) - self._began if self._began is not None else 0.0
-        done = counts["passed"] + counts["failed"] + counts["error"]
         over = self.run.state != "running"
-        return Progress(
-            run=self.run.id,
+        return attrs.evolve(
+            self._counts,
             state=self.run.state,
-            planned=planned,
-            done=done,
-            passed=counts["passed"],
-            failed=counts["failed"],
-            errors=counts["error"],
-            input_tokens=self._tokens[0],
-            output_tokens=self._tokens[1],
-            cost=self._cost,
-            unpriced=tuple(self._unpriced),
             elapsed_s=elapsed,
-            eta_s=None if over or done >= planned else self._left_s(elapsed, planned - done),
+            eta_s=None if over or missing <= 0 else self._left_s(elapsed, missing),
             waiting="" if over else "; ".join(lane.waiting for lane in self._lanes if lane.paused_s() > 0),
         )
 
@@ -246,7 +235,7 @@ class ValidationRun:
         self._workers = []
 
     def _ended_run(self) -> Run:
-        missing = self.run.planned - self._counts["passed"] - self._counts["failed"]
+        missing = self.run.planned - self._counts.passed - self._counts.failed
         problem: str | None = None
         if self._failure is not None:
             problem = str(self._failure)
@@ -345,14 +334,18 @@ class ValidationRun:
             self._count(attempt)
 
     def _count(self, attempt: Attempt) -> None:
-        self._counts[attempt.outcome] += 1
-        if attempt.usage is not None:
-            self._tokens[0] += attempt.usage.input_tokens or 0
-            self._tokens[1] += attempt.usage.output_tokens or 0
-        if attempt.cost is not None:
-            self._cost += attempt.cost
-        elif attempt.usage is not None:
-            self._unpriced[attempt.key.model_id] = None
+        counts, usage = self._counts, attempt.usage or Usage()
+        outcome = "errors" if attempt.outcome == "error" else attempt.outcome
+        unpriced = [attempt.key.model_id] if attempt.usage is not None and attempt.cost is None else []
+        self._counts = attrs.evolve(
+            counts,
+            done=counts.done + 1,
+            input_tokens=counts.input_tokens + (usage.input_tokens or 0),
+            output_tokens=counts.output_tokens + (usage.output_tokens or 0),
+            cost=counts.cost + (attempt.cost or 0.0),
+            unpriced=tuple(dict.fromkeys([*counts.unpriced, *unpriced])),
+            **{outcome: getattr(counts, outcome) + 1},
+        )
 
     def _id(self, task: Task) -> str:
         """Return the id for an attempt that counts: the same for the same case, tools and model in the same run."""

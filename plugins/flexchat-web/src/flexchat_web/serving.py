@@ -13,19 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
-from flexchat import ConfigError, FlexChat, Problem
-from flexchat.host import (
-    MAX_BYTES,
-    ConfigDocument,
-    ReadConfig,
-    as_configured,
-    counted,
-    digest_of,
-    error_name,
-    installed_plugins,
-    read_config,
-    read_file,
-)
+from flexchat import ConfigError, FlexChat, Problem, host
+from flexchat.host import MAX_BYTES, ConfigDocument, ReadConfig, read_file
 
 if TYPE_CHECKING:
     from flexchat.host import PluginHost
@@ -114,7 +103,7 @@ class Facts:
 
 @functools.cache
 def _installed(blocked: tuple[tuple[str, str], ...]) -> PluginHost:
-    return installed_plugins(dict(blocked))
+    return host.installed_plugins(dict(blocked))
 
 
 class Serving:
@@ -264,11 +253,11 @@ class Serving:
             try:
                 await self.reload()
             except ConfigError as error:
-                count, first = counted(len(error.problems), "problem"), self.mask(str(error.problems[0]))
+                count, first = host.counted(len(error.problems), "problem"), self.mask(str(error.problems[0]))
                 log.warning("the changed configuration has %s, so the old one stays in use: %s", count, first)
             except Exception as error:  # noqa: BLE001  a plugin may raise anything, and the next change is watched for
                 self._seen = fingerprint
-                problem = self.mask(error_name(error))
+                problem = self.mask(host.error_name(error))
                 log.error("the changed configuration cannot be used, so the old one stays in use: %s", problem)
             else:
                 log.warning("the changed configuration is in use")
@@ -286,9 +275,9 @@ class Serving:
     def _read(
         self, source: Path | ReadConfig | ConfigDocument | Mapping[str, Any]
     ) -> tuple[ReadConfig, PluginHost, FlexChat]:
-        read = read_config(source)
+        read = host.read_config(source)
         self._others = tuple(read.document.others)  # even if it cannot be used: mending one of them is a change
-        plugins = as_configured(self._installed, read)
+        plugins = host.as_configured(self._installed, read)
         return read, plugins, FlexChat.from_config(read, plugins=plugins)
 
     def _put_in_force(self, chat: FlexChat) -> _Loan:
@@ -326,7 +315,7 @@ class Serving:
         if before is not None and facts == before[0]:
             return before
         try:
-            return facts, digest_of(read_file(self.source, most=MAX_BYTES), *map(_content_of, self._others))
+            return facts, host.digest_of(read_file(self.source, most=MAX_BYTES), *map(_content_of, self._others))
         except OSError:
             return None
 

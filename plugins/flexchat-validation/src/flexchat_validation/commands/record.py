@@ -6,38 +6,28 @@ import asyncio
 from collections.abc import Sequence
 
 import click
+import flexchat_cli as cli
 from flexchat import ConversationTurn
 from flexchat.host import Conversations
-from flexchat_cli import (
-    FILE_NAME,
-    TEXT,
-    CommandContext,
-    UsageError,
-    argument,
-    complete_conversation,
-    conversation_store,
-    find_conversation,
-    short_id,
-    tenant_option,
-)
+from flexchat_cli import CommandContext, UsageError
 
 from .cases import put_out, tags_option
 
 
 @click.command
-@argument(
+@cli.argument(
     "id",
     metavar="CONVERSATION",
     required=False,
-    shell_complete=complete_conversation,
+    shell_complete=cli.complete_conversation,
     help="its id, or the start of it; default: the last",
 )
 @click.option("--turn", metavar="N", type=int, help="only this turn, from 1; -1 is the last")
 @click.option("--whole", is_flag=True, help="one case with all turns; default: one case per turn")
-@click.option("--name", metavar="NAME", type=TEXT, help="name of the case; default: the user's message")
+@click.option("--name", metavar="NAME", type=cli.TEXT, help="name of the case; default: the user's message")
 @tags_option("word to choose the case by; repeatable")
-@click.option("--out", metavar="FILE", type=FILE_NAME, help=".toml or .json file to add it to; default: print TOML")
-@tenant_option
+@click.option("--out", metavar="FILE", type=cli.FILE_NAME, help=".toml or .json file to add it to; default: print TOML")
+@cli.tenant_option
 @click.pass_obj
 def record(
     context: CommandContext,
@@ -67,17 +57,17 @@ def record(
 
 
 async def _turns(context: CommandContext, id: str | None, tenant: str) -> tuple[Sequence[ConversationTurn], str]:
-    store = conversation_store(context)
+    store = cli.conversation_store(context)
     try:
         conversations = Conversations(store, tenant)
         if id is not None:
-            info = await find_conversation(conversations, id)
+            info = await cli.find_conversation(conversations, id)
         else:
             last = await conversations.list(limit=1)
             if not last:
                 raise UsageError("there is no kept conversation: flexchat ask --keep keeps one")
             info = last[0]
-        return await conversations.turns(info.id), short_id(info)
+        return await conversations.turns(info.id), cli.short_id(info)
     finally:
         await store.aclose()
 

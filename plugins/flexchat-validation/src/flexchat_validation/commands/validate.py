@@ -13,19 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
+import flexchat_cli as cli
 from flexchat import ChatRequestError, ConfigError, FlexChat
 from flexchat.host import refuse_other
 from flexchat.store import located
-from flexchat_cli import (
-    FAILED,
-    FILE_NAME,
-    INTERRUPTED,
-    OK,
-    CommandContext,
-    UsageError,
-    limit_retry_notes,
-    report_notes,
-)
+from flexchat_cli import CommandContext, UsageError
 
 if TYPE_CHECKING:
     from flexchat.host import ReadConfig
@@ -50,7 +42,7 @@ conversation"""
 
 
 store_option = click.option(
-    "--store", metavar="FILE", type=FILE_NAME, help="database of the results; default: validation.store"
+    "--store", metavar="FILE", type=cli.FILE_NAME, help="database of the results; default: validation.store"
 )
 """The option of every command that works with results."""
 
@@ -86,7 +78,7 @@ class Wanted:
 @click.option(
     "--cases",
     metavar="FILE|NAME",
-    type=FILE_NAME,
+    type=cli.FILE_NAME,
     multiple=True,
     help="a file of cases, instead of the configuration's; or the name of one case; repeatable",
 )
@@ -100,7 +92,7 @@ class Wanted:
 )
 @click.option("--run-tools", is_flag=True, help="really run tools that change something; else they only report success")
 @click.option("--concurrency", metavar="N", type=int, help="simultaneous attempts per service")
-@click.option("--junit", metavar="FILE", type=FILE_NAME, help="write the attempts as JUnit XML")
+@click.option("--junit", metavar="FILE", type=cli.FILE_NAME, help="write the attempts as JUnit XML")
 @store_option
 @click.option(
     "--fail-on",
@@ -117,7 +109,7 @@ def validate(context: CommandContext, /, **options: Any) -> int:
     """
     parsed = Wanted(**options)
     _check(parsed)
-    with contextlib.nullcontext() if context.terminal.verbose else limit_retry_notes():
+    with contextlib.nullcontext() if context.terminal.verbose else cli.limit_retry_notes():
         return asyncio.run(_validate(context, parsed))
 
 
@@ -147,7 +139,7 @@ async def _validate(context: CommandContext, options: Wanted) -> int:
             except ChatRequestError as error:
                 raise UsageError(str(error)) from None
             if not context.json:
-                report_notes(chat, context)
+                cli.report_notes(chat, context)
             interrupted = False
             try:
                 await watch(run, terminal)
@@ -159,7 +151,7 @@ async def _validate(context: CommandContext, options: Wanted) -> int:
                 terminal.say(_how_to_go_on(report, context.config, options.store))
             if options.junit:
                 write_junit(Path(options.junit), report)
-            return INTERRUPTED if interrupted else _status(report, options.fail_on)
+            return cli.INTERRUPTED if interrupted else _status(report, options.fail_on)
 
 
 def _end_like_ctrl_c(number: int) -> None:
@@ -315,4 +307,4 @@ def _status(report: Report, fail_on: str) -> int:
         fine = not any(m.verdict.status == "not_validated" for m in report.models)
     else:
         fine = all(m.validated for m in report.models)
-    return OK if fine and report.complete else FAILED
+    return cli.OK if fine and report.complete else cli.FAILED

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
 import flexchat_web.shapes as shapes
 from flexchat import ChatRequestError, FlexChat, FlexChatError, Turn
-from flexchat.host import ResponseRule, RuleTools, document_of
+from flexchat.host import ResponseRule, RuleTools, document_of, walk
 from flexchat_web.shapes import body_schema, listed, record
 from flexchat_web.typing import Call, Event, Operations, Reply
 
@@ -166,7 +166,8 @@ async def _inline(call: Call, chat: FlexChat) -> tuple[FlexChat, str]:
     settings, registry = call.body["provider_config"], call.body.get("registry")
     provider = settings.get("provider") or settings["type"]
     entry = {**{key: value for key, value in settings.items() if key != "type"}, "provider": provider}
-    _refuse_variables(entry)
+    if any(isinstance(value, str) and "${" in value for _, value in walk(entry)):
+        raise ChatRequestError("${VARIABLES} are not expanded in a request; write them in the configuration's file")
     tables: dict[str, Any] = {
         "llms": {INLINE: entry},
         "responses": [{"llm": INLINE, "model": call.body["model"]}],
@@ -180,13 +181,6 @@ async def _inline(call: Call, chat: FlexChat) -> tuple[FlexChat, str]:
     return await asyncio.to_thread(
         lambda: FlexChat.from_config(tables, tools=tools, plugins=call.serving.plugins)
     ), provider
-
-
-def _refuse_variables(data: Any) -> None:
-    if isinstance(data, str) and "${" in data:
-        raise ChatRequestError("${VARIABLES} are not expanded in a request; write them in the configuration's file")
-    for item in data.values() if isinstance(data, Mapping) else data if isinstance(data, list) else ():
-        _refuse_variables(item)
 
 
 async def _outcome(call: Call, test: ToolTest, turn: Turn) -> dict[str, Any]:

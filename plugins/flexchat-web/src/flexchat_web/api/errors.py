@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any
 
 import attrs
 import flexchat
@@ -16,64 +18,42 @@ from ..problems import ApiError
 
 log = logging.getLogger(__name__)
 
-_Table = Mapping[type, tuple[int, str]]
-
-STATUSES: _Table = {
-    host.UnknownNameError: (404, "unknown-name"),
-    flexchat.ChatRequestError: (422, "request"),
-    host.ForgottenEventsError: (410, "forgotten-events"),
-    store.FilterError: (422, "filter"),
-    flexchat.ToolClashError: (422, "tool-clash"),
-    host.ToolDefinitionError: (422, "tool-definition"),
-    flexchat.ToolError: (502, "tool"),
-    flexchat.UnknownToolSourceError: (404, "unknown-tool-source"),
-    flexchat.ToolSourceError: (502, "tool-source"),
-    flexchat.ToolChangedError: (409, "tool-changed"),
-    flexchat.ToolsLockError: (503, "tools-lock"),
-    flexchat.UnknownConversationError: (404, "unknown-conversation"),
-    store.UnknownCollectionError: (404, "unknown-collection"),
-    flexchat.UnknownEffectError: (404, "unknown-effect"),
-    flexchat.CannotSettleError: (409, "cannot-settle"),
-    flexchat.UnknownTurnError: (404, "unknown-turn"),
-    flexchat.TurnNotWaitingError: (409, "turn-not-waiting"),
-    flexchat.StuckTurnError: (409, "stuck-turn"),
-    flexchat.ChatClosedError: (503, "closed"),
-    flexchat.TurnDataError: (422, "no-turn"),
-    flexchat.InterruptedTurnError: (409, "interrupted-turn"),
-    flexchat.LostTurnError: (409, "lost-turn"),
-    flexchat.KeyReusedError: (422, "key-reused"),
-    TurnRunningError: (409, "turn-running"),
-    flexchat.FailedTurnError: (422, "failed-turn"),
-    flexchat.ForgottenAnswerError: (410, "forgotten-answer"),
-    flexchat.NoMatchingRuleError: (422, "no-matching-rule"),
-    host.UnknownLLMError: (404, "unknown-llm"),
-    host.UnknownToolFormatError: (422, "unknown-tool-format"),
-    ConfigError: (422, "config"),
-    sdk.ContentFilterError: (422, "content-filter"),
-    sdk.ContextLengthError: (413, "context-length"),
-    ProviderRateLimitError: (429, "rate-limit"),
-    sdk.ProviderOverloadedError: (503, "provider-overloaded"),
-    sdk.ProviderTimeoutError: (504, "provider-timeout"),
-    flexchat.TurnTimeoutError: (504, "turn-timeout"),
-    flexchat.TurnLimitError: (422, "turn-limit"),
-    flexchat.RequestRefusedError: (403, "request-refused"),
-    flexchat.NestedTurnError: (409, "nested-turn"),
-    sdk.ModelNotFoundError: (502, "model-not-found"),
-    sdk.ProviderAuthError: (502, "provider-auth"),
-    sdk.ProviderRequestError: (502, "provider-request"),
-    sdk.ProviderConnectionError: (502, "provider-connection"),
-    sdk.ProviderProtocolError: (502, "provider-protocol"),
-    ProviderError: (502, "provider"),
-    flexchat.ResponseFormatError: (502, "response-format"),
-    flexchat.RetrievalError: (502, "retrieval"),
-    flexchat.StorageError: (503, "storage"),
-    store.PathError: (503, "storage"),
+STATUSES: Mapping[type, int] = {
+    **dict.fromkeys((host.UnknownNameError, host.UnknownLLMError, flexchat.UnknownToolSourceError), 404),
+    **dict.fromkeys((flexchat.UnknownConversationError, store.UnknownCollectionError), 404),
+    **dict.fromkeys((flexchat.UnknownEffectError, flexchat.UnknownTurnError), 404),
+    **dict.fromkeys((host.ForgottenEventsError, flexchat.ForgottenAnswerError), 410),
+    **dict.fromkeys((ConfigError, flexchat.ChatRequestError, store.FilterError, sdk.ContentFilterError), 422),
+    **dict.fromkeys((flexchat.ToolClashError, host.ToolDefinitionError, host.UnknownToolFormatError), 422),
+    **dict.fromkeys((flexchat.TurnDataError, flexchat.KeyReusedError, flexchat.FailedTurnError), 422),
+    **dict.fromkeys((flexchat.NoMatchingRuleError, flexchat.TurnLimitError), 422),
+    **dict.fromkeys((flexchat.ToolChangedError, flexchat.CannotSettleError, flexchat.TurnNotWaitingError), 409),
+    **dict.fromkeys((flexchat.StuckTurnError, flexchat.InterruptedTurnError, flexchat.LostTurnError), 409),
+    **dict.fromkeys((TurnRunningError, flexchat.NestedTurnError), 409),
+    flexchat.RequestRefusedError: 403,
+    sdk.ContextLengthError: 413,
+    ProviderRateLimitError: 429,
+    **dict.fromkeys((flexchat.ToolError, flexchat.ToolSourceError, flexchat.RetrievalError, ProviderError), 502),
+    **dict.fromkeys((sdk.ModelNotFoundError, sdk.ProviderAuthError, sdk.ProviderRequestError), 502),
+    **dict.fromkeys((sdk.ProviderConnectionError, sdk.ProviderProtocolError, flexchat.ResponseFormatError), 502),
+    **dict.fromkeys((flexchat.StorageError, store.PathError, flexchat.ToolsLockError), 503),
+    **dict.fromkeys((flexchat.ChatClosedError, sdk.ProviderOverloadedError), 503),
+    **dict.fromkeys((sdk.ProviderTimeoutError, flexchat.TurnTimeoutError), 504),
 }
-"""Status and kind of each class of errors, and of its subclasses without an entry. 400 is not among them: requests that
-arrive here match the document. A model's service is behind a gateway: its faults are 502 to 504, even if it calls our
-request wrong."""
+"""Status of each class of errors, and of its subclasses without an entry. 400 is not among them: requests that arrive
+here match the document. A model's service is behind a gateway: its faults are 502 to 504, even if it calls our request
+wrong."""
 
-OPENAI_STATUSES: _Table = {
+_KINDS: Mapping[type, str] = {
+    flexchat.ChatRequestError: "request",
+    flexchat.ChatClosedError: "closed",
+    flexchat.TurnDataError: "no-turn",
+    ProviderRateLimitError: "rate-limit",
+    store.PathError: "storage",
+}
+"""Kinds of errors that are not named like their class: UnknownTurnError is "unknown-turn"."""
+
+OPENAI_STATUSES: Mapping[type, tuple[int, str]] = {
     flexchat.ChatRequestError: (400, "request"),
     sdk.ContextLengthError: (400, "context_length_exceeded"),
     sdk.ContentFilterError: (400, "content_filter"),
@@ -85,7 +65,8 @@ OPENAI_STATUSES: _Table = {
 
 def problem_of(error: FlexChatError, mask: Callable[[str], str], *, openai: bool = False) -> ApiError:
     """Return an error as shown to the client, with secrets masked."""
-    status, kind = _find(STATUSES, error) or (500, "flexchat")
+    cls = _nearest(STATUSES, error)
+    status, kind = (500, "flexchat") if cls is None else (STATUSES[cls], _KINDS.get(cls) or _in_kebab_case(cls))
     headers, more = {}, {}
     if isinstance(error, TurnRunningError):
         headers["retry-after"] = "1"
@@ -96,8 +77,9 @@ def problem_of(error: FlexChatError, mask: Callable[[str], str], *, openai: bool
             headers["retry-after"] = str(max(0, math.ceil(error.retry_after_s)))
         if openai and not error.retryable and (status == 429 or status >= 500):
             headers["x-should-retry"] = "false"  # OpenAI's clients ask again otherwise
-    if openai and (theirs := _find(OPENAI_STATUSES, error)):
-        status, more = theirs[0], {"code": "insufficient_quota" if kind == "quota" else theirs[1]}
+    if openai and (theirs := _nearest(OPENAI_STATUSES, error)):
+        status, code = OPENAI_STATUSES[theirs]
+        more = {"code": "insufficient_quota" if kind == "quota" else code}
     problems = error.problems if isinstance(error, ConfigError) else ()
     flaws = [attrs.evolve(flaw, text=mask(flaw.text)) for flaw in problems]
     if error.public is not None:
@@ -105,9 +87,13 @@ def problem_of(error: FlexChatError, mask: Callable[[str], str], *, openai: bool
     return ApiError(status, mask(error.public_text), kind=kind, flaws=flaws, headers=headers, **more)
 
 
-def _find(table: _Table, error: FlexChatError) -> tuple[int, str] | None:
-    """Return the entry of an error's class, or of the nearest of its bases."""
-    return next((table[cls] for cls in type(error).__mro__ if cls in table), None)
+def _nearest(table: Mapping[type, Any], error: FlexChatError) -> type | None:
+    """Return an error's class, or the nearest of its bases, that is in a table."""
+    return next((cls for cls in type(error).__mro__ if cls in table), None)
+
+
+def _in_kebab_case(cls: type) -> str:
+    return re.sub("(?<=[a-z])(?=[A-Z])", "-", cls.__name__.removesuffix("Error")).lower()
 
 
 def convert_errors(operation: Operation) -> Operation:

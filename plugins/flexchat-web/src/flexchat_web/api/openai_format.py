@@ -13,16 +13,7 @@ from typing import Any
 
 import attrs
 import flexchat
-from flexchat import (
-    ChatRequestError,
-    Message,
-    StreamEvent,
-    SystemMessage,
-    Turn,
-    Usage,
-    UserMessage,
-    read_history,
-)
+from flexchat import StreamEvent, Turn, Usage
 from flexchat.host import TurnEvent
 
 from ..operations import Event
@@ -33,7 +24,7 @@ _REASONS = {"length": "length", "content_filter": "content_filter"}
 """Those of our finish reasons that OpenAI's clients know; all others become a normal end."""
 
 
-def read_messages(messages: Sequence[Mapping[str, Any]]) -> tuple[str, tuple[Message, ...]]:
+def read_messages(messages: Sequence[Mapping[str, Any]]) -> tuple[str, tuple[flexchat.Message, ...]]:
     """Return the user's question and the history, including the client's instructions.
 
     The turn supplies a result for a call without one.
@@ -46,14 +37,14 @@ def read_messages(messages: Sequence[Mapping[str, Any]]) -> tuple[str, tuple[Mes
     if unread := unread_part(messages):
         raise _refused(unread.partition(": ")[2], unread.partition(": ")[0])
     try:
-        history = [*read_history(messages, "messages")]
-    except ChatRequestError as error:
+        history = [*flexchat.read_history(messages, "messages")]
+    except flexchat.ChatRequestError as error:
         place, _, why = str(error).partition(": ")
         raise _refused(why, place) from None
     place_of_question = next(
-        (i for i in range(len(history) - 1, -1, -1) if not isinstance(history[i], SystemMessage)), None
+        (i for i in range(len(history) - 1, -1, -1) if not isinstance(history[i], flexchat.SystemMessage)), None
     )
-    if place_of_question is None or not isinstance(last := history.pop(place_of_question), UserMessage):
+    if place_of_question is None or not isinstance(last := history.pop(place_of_question), flexchat.UserMessage):
         raise _refused("the last message must be the user's", "messages")
     if not last.content.strip():
         raise _refused("the last message is empty", f"messages[{place_of_question}].content")

@@ -9,16 +9,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 import attrs
-from flexchat import (
-    FlexChatError,
-    InterruptedTurnError,
-    JournaledEvent,
-    LostTurnError,
-    StorageError,
-    StreamEvent,
-    TurnFailed,
-    TurnHandle,
-)
+import flexchat
+from flexchat import JournaledEvent, LostTurnError, StreamEvent, TurnHandle
 from flexchat.host import EventLog
 
 from ..guard import incident
@@ -133,7 +125,7 @@ class ServedTurn:
         if is_kept:
             try:
                 await self.handle.add_events(events, forget=self.log.forgotten)
-            except StorageError as error:
+            except flexchat.StorageError as error:
                 # Listeners of this process still get them; listeners elsewhere see the events written so far.
                 self._is_written = False
                 log.warning("events of the turn %s could not be written: %s", self.handle.id, error)
@@ -146,12 +138,12 @@ class ServedTurn:
 
     def _event(self, happened: StreamEvent) -> Event | None:
         """Return an event as listeners get it; None for one they do not get."""
-        if not isinstance(happened, TurnFailed):
+        if not isinstance(happened, flexchat.TurnFailed):
             return event_of(happened, self.mask)
         error = happened.error
-        if isinstance(error, LostTurnError) or (isinstance(error, InterruptedTurnError) and error.waits):
+        if isinstance(error, LostTurnError) or (isinstance(error, flexchat.InterruptedTurnError) and error.waits):
             return None  # it goes on in another process
-        is_ours = isinstance(error, FlexChatError)
+        is_ours = isinstance(error, flexchat.FlexChatError)
         self.problem = problem_of(error, self.mask) if is_ours else incident(error, self.mask)  # type: ignore[arg-type]
         later = {"retry_after": int(after)} if (after := self.problem.headers.get("retry-after")) else {}
         return Event("error", {**self.problem.to_dict(), **later})  # it is too late for a header

@@ -12,15 +12,8 @@ from contextlib import AsyncExitStack, aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from flexchat import (
-    ChatRequestError,
-    ConversationTurn,
-    FlexChat,
-    JournaledEvent,
-    JournaledTurn,
-    TurnHandle,
-    UnknownTurnError,
-)
+import flexchat
+from flexchat import FlexChat, JournaledEvent, JournaledTurn, TurnHandle
 
 from ..operations import Call, Event, Json, Operations, Reply, Stream, Text
 from ..problems import ApiError
@@ -248,7 +241,7 @@ class Turns:
                 return events[-1]
             if events and datetime.fromisoformat(turn.ended_at) > datetime.now(UTC) - timedelta(seconds=END_GRACE_S):
                 return None  # its process may be about to emit it
-            turns: Sequence[ConversationTurn] = ()
+            turns: Sequence[flexchat.ConversationTurn] = ()
             if chat.conversations is not None and turn.conversation:  # empty: deleted while the turn ran
                 turns = await chat.conversations.of(turn.tenant).turns(turn.conversation)
         for each in turns if events else ():
@@ -346,7 +339,7 @@ async def resume_forever(serving: Serving) -> None:
 def _unknown_turns() -> Iterator[None]:
     try:
         yield
-    except (ChatRequestError, UnknownTurnError):
+    except (flexchat.ChatRequestError, flexchat.UnknownTurnError):
         text = "there is no such turn here; those that have ended are in their conversation, if it is kept"
         raise ApiError(404, text, kind="unknown-turn") from None
 

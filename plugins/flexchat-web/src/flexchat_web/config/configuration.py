@@ -25,7 +25,7 @@ from ..shapes import COUNT, SWITCH, TEXT, TEXTS, body_schema, listed, record
 from .editing import edit, set_values
 from .file import ConfigFile, changed_meanwhile, current_file, save, tables_of, unified_diff, written_as
 from .permitted import refused
-from .secrets import behind_masks, changed_secrets, mask_secrets, shown_unread, with_comments
+from .secrets import at, behind_masks, changed_secrets, mask_secrets, shown_unread, with_comments
 
 FORMAT = {"enum": ["toml", "yaml", "json"]}
 _FLAW = record({"path": str, "text": str, "line": int | None})
@@ -387,10 +387,7 @@ def _usable(call: Call, tables: Mapping[str, Any]) -> dict[str, Any]:
     values, problems = behind_masks(document_of(tables), serving.written, serving.plugins, serving.mask)
     data: dict[str, Any] = copied(tables)
     for place, value in values.items():
-        holder: Any = data
-        for key in place[:-1]:
-            holder = holder[key]
-        holder[place[-1]] = value
+        at(data, place[:-1])[place[-1]] = value
     problems += refused(document_of(data), serving.written, allow_env=(), expanded=None)
     if problems:
         raise ConfigError(problems)
@@ -438,22 +435,16 @@ def _problems_for_client(serving: Serving, problems: Iterable[Problem]) -> list[
 
 def _placed(serving: Serving, problems: Iterable[Problem]) -> list[Problem]:
     """Return problems; one in another file, which the page does not show, names it in its text."""
+    own = serving.source if isinstance(serving.source, Path) and not serving.in_memory else None
 
     def place(problem: Problem) -> Problem:
-        if _is_shown(serving, problem.source):
+        # The configuration's own file is shown, in whichever form it was posted.
+        if not problem.source or own is None or Path(problem.source).with_suffix("") == own.with_suffix(""):
             return problem
         source = os.path.relpath(problem.source, serving.folder)
         return Problem(path="", text=str(attrs.evolve(problem, source=source)))
 
     return [*map(place, problems)]
-
-
-def _is_shown(serving: Serving, source: str) -> bool:
-    """Return whether this is the configuration's own file, in whichever form it was posted."""
-    own = serving.source
-    if not source or serving.in_memory or not isinstance(own, Path):
-        return True
-    return Path(source).with_suffix("") == own.with_suffix("")
 
 
 def _flaws_as_data(problems: Iterable[Problem]) -> list[dict[str, Any]]:

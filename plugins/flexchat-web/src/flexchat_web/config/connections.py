@@ -10,19 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import attrs
-from flexchat import ConfigError, FlexChatError, ModelInfo
-from flexchat.host import (
-    LLMEntry,
-    Mask,
-    StoreEntry,
-    counted,
-    document_of,
-    expand_variables,
-    own_keys,
-    secrets_of_environment,
-    structure_mapping,
-    variable_value,
-)
+from flexchat import ConfigError, FlexChatError, ModelInfo, host
+from flexchat.host import LLMEntry, StoreEntry
 from flexchat.store import DocumentStoreContext
 from flexchat_cli import config_schema
 from flexchat_sdk import ChatProvider
@@ -192,7 +181,7 @@ async def _tested_by_name(call: Call, name: str) -> dict[str, Any]:
 
 
 def _success(items: Sized, noun: str) -> dict[str, Any]:
-    return {"success": True, "message": f"connected: {counted(len(items), noun)}", f"{noun}s": len(items)}
+    return {"success": True, "message": f"connected: {host.counted(len(items), noun)}", f"{noun}s": len(items)}
 
 
 async def _models_of(provider: ChatProvider) -> tuple[ModelInfo, ...]:
@@ -208,10 +197,10 @@ def _opened(call: Call, kind: Kind, name: str, config: Mapping[str, Any]) -> Any
     """
     kind_record = _type_of(call, kind, name)
     entry = {**_expanded(call, kind, name, config), "provider": name}
-    own = own_keys(LLMEntry if kind == "llm" else StoreEntry)
+    own = host.own_keys(LLMEntry if kind == "llm" else StoreEntry)
     fields = {field.name for field in attrs.fields(kind_record.config_class)}
     settings = {key: value for key, value in entry.items() if key not in own - (fields - {"provider"})}
-    config_object, problems = structure_mapping(settings, kind_record.config_class)
+    config_object, problems = host.structure_mapping(settings, kind_record.config_class)
     if problems:
         raise ApiError(422, _masked(call, "; ".join(problems)))
     source = call.serving.source
@@ -230,7 +219,7 @@ def _expanded(call: Call, kind: Kind, name: str, config: Mapping[str, Any]) -> d
     """
     section, allowed = _SECTIONS[kind], call.serving.settings.allow_env
     try:
-        posted = document_of({section: {"tested": {**config, "provider": name}}})
+        posted = host.document_of({section: {"tested": {**config, "provider": name}}})
     except ConfigError as error:
         raise ApiError(422, error.problems[0].text, flaws=error.problems) from None
     problems = [*posted.problems, *refused(posted, {}, allow_env=allowed, expanded={})]
@@ -238,7 +227,7 @@ def _expanded(call: Call, kind: Kind, name: str, config: Mapping[str, Any]) -> d
         raise ApiError(422, f"{MASKED} hides the secret: write it again, or test the saved connection by its name")
     if problems:
         raise ApiError(422, f"{problems[0].path}: {problems[0].text}", flaws=problems)
-    expanded = expand_variables(posted, lambda name: variable_value(name) if name in allowed else None)
+    expanded = host.expand_variables(posted, lambda name: host.variable_value(name) if name in allowed else None)
     if expanded.problems:
         raise ApiError(422, expanded.problems[0].text, flaws=expanded.problems)
     settings: dict[str, Any] = expanded.document.data[section]["tested"]
@@ -249,7 +238,7 @@ def _masked(call: Call, text: str) -> str:
     """Return a text without the secrets of the configuration, of the environment, and of the request."""
     posted = [value for value in (call.body or {}).get("config", {}).values() if isinstance(value, str)]
     secrets = [value for value in posted if len(value) >= 12 and "://" not in value]
-    return Mask([*secrets, *secrets_of_environment()])(call.serving.mask(text))
+    return host.Mask([*secrets, *host.secrets_of_environment()])(call.serving.mask(text))
 
 
 def _records(call: Call, kind: Kind) -> Any:

@@ -12,18 +12,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import attrs
-from flexchat import Problem
-from flexchat.host import (
-    ConfigDocument,
-    KeyPath,
-    ToolsTable,
-    format_path,
-    normalise,
-    own_keys,
-    shortened,
-    walk,
-    with_included,
-)
+from flexchat import Problem, host
+from flexchat.host import ConfigDocument, KeyPath, normalise, shortened, walk
 
 from .secrets import MASKED, SERVICES, at, same_target, services_of
 
@@ -67,8 +57,8 @@ def refused(
     if problems or expanded is None:
         return problems if expanded is None else [*problems, *_references(posted, expanded, allow_env)]
     # Only now are other files read: those that the configuration names already.
-    whole = with_included(posted)
-    before = with_included(attrs.evolve(posted, data=dict(expanded), lines={}, problems=())).data
+    whole = host.with_included(posted)
+    before = host.with_included(attrs.evolve(posted, data=dict(expanded), lines={}, problems=())).data
     return [*_beside(whole, posted, file), *_references(whole, before, allow_env)]
 
 
@@ -82,7 +72,7 @@ def _beside(whole: ConfigDocument, posted: ConfigDocument, file: Mapping[str, An
     for entry, source in entries.items():
         if at(posted.data, entry) != at(file, entry):
             there = os.path.relpath(source, posted.folder)
-            text = f"{format_path(entry)} is in {there}, too, so it cannot be changed here: {_BY_HAND}"
+            text = f"{host.format_path(entry)} is in {there}, too, so it cannot be changed here: {_BY_HAND}"
             yield posted.problem(entry, text)
 
 
@@ -137,7 +127,7 @@ def _sources(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Proble
     """Refuse tool sources: they name documents and servers, receive keys, and define the tools."""
     tables = posted.data.get("tools"), file.get("tools")
     now, then = (table if isinstance(table, dict) else {} for table in tables)
-    ours = own_keys(ToolsTable) - {"lock"}
+    ours = host.own_keys(host.ToolsTable) - {"lock"}
     for key in sorted({*now, *then} - ours, key=str):
         if not key.startswith("_") and key != "comment" and not _same(now.get(key), then.get(key)):
             what = "the file of accepted tools" if key == "lock" else "tool sources"

@@ -13,27 +13,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import attrs
-from flexchat import ConfigError, Problem
-from flexchat.host import (
-    ConfigDocument,
-    ConversationsTable,
-    KeyPath,
-    LLMEntry,
-    PluginHost,
-    StoreEntry,
-    is_secret_name,
-    is_secret_path,
-    own_keys,
-    secrets_of_environment,
-    walk,
-)
+from flexchat import ConfigError, Problem, host
+from flexchat.host import ConfigDocument, KeyPath, PluginHost, is_secret_path, secrets_of_environment, walk
 
 from .editing import set_values
 
 MASKED = "********"
 
-SERVICES = {"llms": LLMEntry, "stores": StoreEntry}
-_OWN_KEYS = own_keys(LLMEntry) | own_keys(StoreEntry) | own_keys(ConversationsTable)
+SERVICES = {"llms": host.LLMEntry, "stores": host.StoreEntry}
+_OWN_KEYS = host.own_keys(host.LLMEntry) | host.own_keys(host.StoreEntry) | host.own_keys(host.ConversationsTable)
 _SENT_TO_ANY = ("topic", "intent", "validation")
 """Tables whose texts are sent to models that other tables choose."""
 _PROSE = {"prompt", "description", "comment", "message", "text", "answer", "content", "detection"}
@@ -109,7 +97,7 @@ def shown_unread(text: str, mask: Callable[[str], str]) -> str:
         pieces, at = [], 0
         for match in _ASSIGNED.finditer(line):
             _, name, value = match.groups()
-            if any(is_secret_name(part) for part in name.split(".")):
+            if any(host.is_secret_name(part) for part in name.split(".")):
                 is_reference = "${" in value and ":-" not in value
                 pieces += [mask(line[at : match.start(3)]), value if is_reference else f'"{MASKED}"']
                 at = match.end()
@@ -199,7 +187,7 @@ def _named_secret(place: KeyPath, data: Mapping[str, Any], plugins: PluginHost) 
     if depth is None:
         if place[0] == "tools" and place[1:2] != ("registry",) and place[3:4] == ("auth",):
             return True  # of a tool source: credentials, by any names
-        return place[0] != "validation" and isinstance(place[-1], str) and is_secret_name(place[-1])
+        return place[0] != "validation" and isinstance(place[-1], str) and host.is_secret_name(place[-1])
     inside = place[depth:]
     return is_secret_path(inside) or any(inside[: len(m)] == m for m in _marked(data, place[:depth], plugins))
 
@@ -262,10 +250,9 @@ def _lines_changed(text: str, document: ConfigDocument, change: Callable[[str], 
 
 
 def _data(text: str, document: ConfigDocument) -> Any:
-    from flexchat.host import parse_document
 
     try:
-        return parse_document(text, document.source or "flexchat.toml").data
+        return host.parse_document(text, document.source or "flexchat.toml").data
     except ConfigError:
         return None
 
