@@ -11,7 +11,7 @@ import pytest
 from flexchat import FlexChat, tool
 from flexchat.plugin import hookimpl
 from flexchat.plugin.call import current_turn
-from flexchat.turn.histories import Histories
+from flexchat.turn.recording import Histories
 from flexchat_sdk import events_of
 from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import calls, says

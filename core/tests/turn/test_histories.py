@@ -3,8 +3,8 @@
 import pytest
 from flexchat import AssistantMessage, StorageError, UserMessage
 from flexchat.store import ConversationTurn
-from flexchat.turn import histories as module
-from flexchat.turn.histories import Histories
+from flexchat.turn import recording as module
+from flexchat.turn.recording import Histories
 from flexchat_sqlite.conversations import SqliteConversations
 
 

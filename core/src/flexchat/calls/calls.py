@@ -29,6 +29,9 @@ from .steps import Approve, Authorize, CheckArguments, LookUp, ReportCall, Run
 
 log = logging.getLogger(__name__)
 
+DEFAULT_TIMEOUT_MS = 30_000
+"""How long a tool may take if neither it nor the config sets a limit."""
+
 _Link = Callable[[Call, Rest], Coroutine[Any, Any, ToolResult]]
 """A step, ready to be called with a call and the rest."""
 
@@ -78,7 +81,8 @@ class ToolExecutor:
         sources: ToolSources | None = None,
         open_sources: ToolSources | None = None,
     ) -> None:
-        table, mask, timeout_ms = table or ToolsTable(), parts.mask, default_timeout_ms(table)
+        table, mask = table or ToolsTable(), parts.mask
+        timeout_ms = table.default_timeout_ms or DEFAULT_TIMEOUT_MS
         outcomes = self._outcomes = Outcomes(mask, table.error_detail, table.max_media_bytes)
         prepared = self._prepared = PreparedTools({PYTHON.name: PYTHON, **parts.implementation_types}, parts.handlers)
         gates = parts.hooks.of("flexchat_before_tool_call")
@@ -200,11 +204,6 @@ def _outcome_without_step(plugin: str, step: str, wrong: str, call: Call, rest: 
         return ToolResult.failed(call.name, text)
     call.note(f"plugin {plugin}: the step {step} {wrong} after the tool had run")
     return result
-
-
-def default_timeout_ms(table: ToolsTable | None) -> int:
-    """Return the milliseconds a tool without its own timeout may take."""
-    return (table.default_timeout_ms if table is not None else None) or 30_000
 
 
 def _chain(call: Call, links: Sequence[_Link]) -> Coroutine[Any, Any, ToolResult]:

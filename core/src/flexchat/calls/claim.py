@@ -93,9 +93,8 @@ class ClaimEffect:
             case "ended":
                 return self._earlier_outcome(call, effect)
             case "running":
-                starter = (
-                    "another process" if effect.owner != self.effects.owner else "an earlier call with the same key"
-                )
+                is_ours = effect.owner == self.effects.owner
+                starter = "an earlier call with the same key" if is_ours else "another process"
                 text = f"Not executed: this very call of '{call.name}' is still running, started by {starter}"
                 return ToolResult.failed(call.name, text, hint="ask again when it has ended")
         text = f"Not executed: this place of the turn has been used for another call, of '{effect.tool}'"
@@ -189,12 +188,8 @@ class ClaimEffect:
             result = await rest()
         # Recorded before the error travels on: a cancellation may be the last thing this process handles.
         except BaseException as error:
-            what = "turn" if call.turn.id else "call"
-            why = (
-                f"the {what} was cancelled while the tool was running"
-                if isinstance(error, asyncio.CancelledError)
-                else repr(error)
-            )
+            cancelled = f"the {'turn' if call.turn.id else 'call'} was cancelled while the tool was running"
+            why = cancelled if isinstance(error, asyncio.CancelledError) else repr(error)
             acted = call.may_have_acted or (call.has_started and not nothing_done(error))
             await self._record_interruption(effect, why, may_have_acted=acted or bool(earlier))
             raise
@@ -396,7 +391,7 @@ class ClaimEffect:
             turn=turn.id,
             place=place,
             tool=tool.name,
-            digest=_digest(tool.name, tool.source, arguments),
+            digest=digest_of(tool.name, tool.source, arguments),
             honours_key=tool.honours_key,
             arguments=text if len(text) <= MAX_ARGUMENTS_CHARS else text[: MAX_ARGUMENTS_CHARS - 1] + "…",
         )
@@ -453,10 +448,11 @@ class Recall:
 
 
 def _digest_of(call: Call) -> str:
-    return _digest(call.name, call.tool.source if call.tool is not None else None, call.arguments)
+    return digest_of(call.name, call.tool.source if call.tool is not None else None, call.arguments)
 
 
-def _digest(name: str, source: str | None, arguments: Any) -> str:
+def digest_of(name: str, source: str | None, arguments: Any) -> str:
+    """Return 64 hexadecimal digits that are equal for equal calls of a tool, also with arguments that are not JSON."""
     name = f"{source} {name}" if source else name  # the same name in another source is another tool
     try:
         return arguments_digest(name, arguments)

@@ -205,9 +205,8 @@ class Effects:
         # Measured before the request: the ledger starts the lease later, so our idea of its end is never too late.
         asked_at, is_ours = seconds_since_boot(), False
         try:
-            claim, cancelled = await self._finish_uncancelled(
-                self.ledger.claim(call, owner=self.owner, lease_s=self.lease_s, take_over=take_over)
-            )
+            claiming = self.ledger.claim(call, owner=self.owner, lease_s=self.lease_s, take_over=take_over)
+            claim, cancelled = await self._finish_uncancelled(claiming)
             is_ours = claim.outcome == "yours"
         finally:
             if not is_ours:
@@ -231,9 +230,8 @@ class Effects:
         Raises StorageError.
         """
         effect = _effect(row)
-        is_written, cancelled = await self._finish_uncancelled(
-            self.ledger.remember(effect.key, effect.fence, handle=handle)
-        )
+        writing = self.ledger.remember(effect.key, effect.fence, handle=handle)
+        is_written, cancelled = await self._finish_uncancelled(writing)
         if cancelled is not None:
             raise cancelled
         return is_written

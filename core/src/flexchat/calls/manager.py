@@ -16,7 +16,7 @@ from ..plugin.host import PluginHost
 from ..tools.python_function import FunctionTool, tool
 from ..tools.registry import ToolRegistry
 from ..tools.sources import Surroundings, ToolSources
-from .calls import ToolExecutor, ToolParts, default_timeout_ms
+from .calls import DEFAULT_TIMEOUT_MS, ToolExecutor, ToolParts
 from .effects import Effects
 
 log = logging.getLogger(__name__)
@@ -182,7 +182,7 @@ class ToolManager:
 
     def get_default_timeout(self) -> int:
         """Return the milliseconds a tool without its own timeout may take."""
-        return default_timeout_ms(self.table)
+        return self.table.default_timeout_ms or DEFAULT_TIMEOUT_MS
 
     def _wants_tools(self, rule: ResponseRule) -> bool:
         return self.is_enabled() and (self.table.apply_globally if rule.tools is None else rule.tools.enabled)

@@ -308,7 +308,9 @@ class Run:
         try:
             with contained():
                 async with deadline:
-                    value = await prepared.implementation.run(prepared.settings, _own(call.arguments), context)
+                    # A copy: a tool may do what it likes with its arguments; the record keeps what the model wrote.
+                    own = copied(call.arguments)
+                    value = await prepared.implementation.run(prepared.settings, own, context)
                 call.has_returned = True
                 return self.outcomes.of_value(call.name, value), None
         except ArgumentsError as error:
@@ -353,9 +355,3 @@ def _encodable(call: Call, arguments: Any) -> Any:
         return arguments
     call.note("halves of characters in the arguments were replaced: they have no UTF-8 form")
     return scrub_json(arguments)
-
-
-def _own(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy: a tool may do what it likes with its arguments; the record keeps what the model wrote."""
-    own: dict[str, Any] = copied(params)
-    return own

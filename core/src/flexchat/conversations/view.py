@@ -150,9 +150,10 @@ def _blocks(turn: ConversationTurn) -> Iterator[str]:
             yield _fenced(_result(message))
             yield from map(_medium, message.media)
     if turn.status != "done":
-        yield "*(stopped before it was done)*" if turn.status == "cancelled" else f"*(failed: {_line(turn.error)})*"
+        error = " ".join(turn.error.split()).replace("*", r"\*")
+        yield "*(stopped before it was done)*" if turn.status == "cancelled" else f"*(failed: {error})*"
     if turn.citations:
-        yield "\n".join(f"- {_cited(c.title, c.source)}" for c in turn.citations)
+        yield "\n".join(f"- {c.title} ({c.source})" if c.source else f"- {c.title}" for c in turn.citations)
 
 
 def _part(part: Any) -> str:
@@ -197,14 +198,6 @@ def _arguments(call: ToolCall) -> str:
 
 def _medium(part: MediaPart) -> str:
     return f"[{part.kind}: {part.name or part.url or part.mime_type}]"
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split()).replace("*", r"\*")
-
-
-def _cited(title: str, source: str | None) -> str:
-    return f"{title} ({source})" if source else title
 
 
 def _shortened(text: str) -> str:

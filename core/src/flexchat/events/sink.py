@@ -141,11 +141,11 @@ class Sink:
         # Bound here, because they are called for each piece of an answer.
         self.room = _return_at_once if feed is None else feed.room
         self.seam = _return_at_once if feed is None else feed.seam
-        self.pass_on: Callable[[Any], bool] = _discard if receiver is None else receiver.add
-        self.take_back: Callable[[int], bool] = _always if receiver is None else receiver.take_back
-        self.open_answer = _do_nothing if event_log is None else event_log.open_answer
-        self.settle = _do_nothing if event_log is None else event_log.settle
-        self.has_receiver: Callable[[type[TurnEvent]], bool] = _always if self.is_read else hooks.wants
+        self.pass_on: Callable[[Any], bool] = (lambda event: False) if receiver is None else receiver.add
+        self.take_back: Callable[[int], bool] = (lambda count: True) if receiver is None else receiver.take_back
+        self.open_answer: Callable[[], None] = (lambda: None) if event_log is None else event_log.open_answer
+        self.settle: Callable[[], None] = (lambda: None) if event_log is None else event_log.settle
+        self.has_receiver: Callable[[type[TurnEvent]], bool] = (lambda kind: True) if self.is_read else hooks.wants
 
     async def emit(self, event: TurnEvent) -> None:
         """Report an event. A plugin that fails on it is logged, and the turn continues."""
@@ -186,15 +186,3 @@ class Sink:
 
 async def _return_at_once() -> None:
     pass
-
-
-def _discard(event: Any) -> bool:
-    return False
-
-
-def _do_nothing() -> None:
-    pass
-
-
-def _always(about: object) -> bool:
-    return True

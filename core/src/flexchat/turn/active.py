@@ -7,7 +7,7 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -74,8 +74,10 @@ class CallRound:
     calls: list[Call | None] = attrs.field(init=False)
     records: list[ToolCallRecord | None] = attrs.field(init=False)
 
-    def __attrs_post_init__(self) -> None:
-        self.calls, self.records = [None] * len(self.requested), [None] * len(self.requested)
+    @calls.default
+    @records.default
+    def _nothing_yet(self) -> list[Any]:
+        return [None] * len(self.requested)
 
     def records_at_end(self, registry: ToolRegistry) -> list[ToolCallRecord]:
         """Return a record for each call of a turn that ends before all of them have a result."""
@@ -169,6 +171,7 @@ class ActiveTurn:
         has_side_effects: Whether a tool that must not run twice has run.
         records: None while no tools are offered.
         can_read_on: Whether the model can read on in a result that is too long to be shown whole.
+        is_at_limit: Whether the tool loop was ended by a limit.
         done: The turn in its final form; None until it has ended.
         is_over: Whether all its events have been sent, so that no turn can run inside it any more.
         journal: Where its steps are written; None where conversations are not kept.
@@ -205,6 +208,7 @@ class ActiveTurn:
     has_side_effects: bool = False
     records: list[ToolCallRecord] | None = None
     can_read_on: bool = False
+    is_at_limit: bool = False
     rounds: list[Round] = attrs.field(factory=list)
     usage: Usage | None = None
     warnings: list[str] = attrs.field(factory=list)
@@ -212,6 +216,13 @@ class ActiveTurn:
     is_over: bool = False
     journal: Journal | None = None
     is_interrupted: bool = False
+
+    def enclosing(self) -> Iterator[ActiveTurn]:
+        """Yield this turn and those around it, from the inside out."""
+        turn: ActiveTurn | None = self
+        while turn is not None:
+            yield turn
+            turn = turn.outer
 
     @property
     def needs_approval(self) -> bool:
@@ -310,9 +321,7 @@ def outer_turn() -> ActiveTurn | None:
     outer = current_turn.get()
     if not isinstance(outer, ActiveTurn) or outer.is_over:
         return None
-    depth, around = 1, outer.outer
-    while around is not None:
-        depth, around = depth + 1, around.outer
+    depth = len([*outer.enclosing()])
     if depth >= MAX_NESTED_TURNS:
         raise NestedTurnError(f"a tool started a turn inside {depth} others; at most {MAX_NESTED_TURNS} may be nested")
     return outer
@@ -343,7 +352,6 @@ async def end_replay(turn: ActiveTurn) -> None:
     # Noted at the first new step, not when the turn is taken: replaying writes nothing.
     journal.record_resumption()
     if turn.sink.has_receiver(TurnResumed):
-        replayed = (
-            journal.replay_events(turn.info, has_format=turn.answer_format is not None) if turn.sink.is_read else ()
-        )
+        has_format = turn.answer_format is not None
+        replayed = journal.replay_events(turn.info, has_format=has_format) if turn.sink.is_read else ()
         await turn.sink.announce(TurnResumed(info=turn.info, user_message=turn.request.user_message), replayed)

@@ -66,6 +66,7 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
         turn.records, turn.can_read_on = [], can_read_on(turn.tools, offered)
         limit = turn.request.max_iterations or (rule.tools and rule.tools.max_iterations) or limit
     why = await rounds(turn, _RuleDialogue(turn, rule, options, offered), offered, limit)
+    turn.is_at_limit = bool(why)
     if not why:
         return await _finish(turn, options)
     log.warning("the tool loop was ended: %s", why)
@@ -155,14 +156,14 @@ async def _answer_at_limit(turn: ActiveTurn, options: ChatOptions) -> ChatRespon
         # A model that asks for tools once more, although none are offered, has not answered: the specified sentence is
         # used.
         if turn.answer_format is not None or (result.content and not result.tool_calls):
-            return await _finish(turn, options, max_iterations_reached=True)
+            return await _finish(turn, options)
     await end_replay(turn)
     turn.sink.pass_on(TextDelta(0, TOO_MANY_CALLS))
     message = AssistantMessage(parts=(TextPart(text=TOO_MANY_CALLS),))
-    return _response(turn, TOO_MANY_CALLS, message, max_iterations_reached=True)
+    return _response(turn, TOO_MANY_CALLS, message)
 
 
-async def _finish(turn: ActiveTurn, options: ChatOptions, *, max_iterations_reached: bool = False) -> ChatResponse:
+async def _finish(turn: ActiveTurn, options: ChatOptions) -> ChatResponse:
     """End with the model's text, or with the specified sentence if a text was due and did not come."""
     parsed = data = None
     if turn.answer_format is not None:
@@ -182,20 +183,18 @@ async def _finish(turn: ActiveTurn, options: ChatOptions, *, max_iterations_reac
     if content and (turn.answer_format is not None or not (result.content or turn.paused_text)):
         await end_replay(turn)
         turn.sink.pass_on(TextDelta(0, content))
-    response = _response(turn, content, result.message, max_iterations_reached=max_iterations_reached)
+    response = _response(turn, content, result.message)
     return response if turn.answer_format is None else attrs.evolve(response, parsed=parsed, data=data)
 
 
-def _response(
-    turn: ActiveTurn, content: str, message: AssistantMessage, *, max_iterations_reached: bool = False
-) -> ChatResponse:
+def _response(turn: ActiveTurn, content: str, message: AssistantMessage) -> ChatResponse:
     message = _without_calls(message)
     own = turn.messages[turn.earlier_count :]
     return turn.to_response(
         content,
         (*own, message) if message.parts else own,
         turn.records,
-        max_iterations_reached=max_iterations_reached,
+        max_iterations_reached=turn.is_at_limit,
         finish_reason=turn.result.finish_reason if turn.result else None,
         warnings=tuple(turn.warnings),
     )

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Iterator
-from types import TracebackType
+from typing import Any
 
 from ..errors import TurnTimeoutError
 
@@ -96,12 +96,10 @@ class Clock:
         else:
             self._timeout.reschedule(0)  # now
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: Any) -> None:
         self._timer.cancel()
         try:
-            await self._timeout.__aexit__(kind, error, trace)
+            await self._timeout.__aexit__(*error)
         except TimeoutError as over:
             raise self.timeout_error() from over.with_traceback(None)
         finally:  # breaks cycles: the timeout holds the task, the task its error, the error this frame

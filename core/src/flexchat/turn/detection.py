@@ -15,7 +15,6 @@ from ..domain import (
     AssistantMessage,
     ChatOptions,
     ChatRequest,
-    CollectionHits,
     Message,
     RagResults,
     Round,
@@ -269,7 +268,8 @@ class IntentDetector:
         if category is None:
             notes.warn(f"intent detection: no category is called {_short(answer)}; using {OTHER!r}")
             category = OTHER
-        return _nearest(rag.hits) if category == OTHER and rag.hits else category
+        nearest = min(rag.hits, key=lambda hit: hit.distance, default=None)
+        return nearest.category if category == OTHER and nearest is not None else category
 
 
 def intent_prompt(message: str, topic: str, categories: Mapping[str, str]) -> str:
@@ -304,24 +304,17 @@ def read_category(answer: str, categories: Sequence[str]) -> str | None:
         before = _folded(re.split(r"[:(]|\s[-–—]\s", _INTENT_LABEL.sub("", line).lstrip(_AROUND_INTENT), maxsplit=1)[0])
         if before in folded:
             return folded[before]
-    mentioned = [name for key, name in folded.items() if _stands_in(key, answer)]
+    text = _folded(answer)
+    mentioned = [name for key, name in folded.items() if key and re.search(rf"(?<!\w){re.escape(key)}(?!\w)", text)]
     longest = [
         name for name in mentioned if not any(name != other and _folded(name) in _folded(other) for other in mentioned)
     ]
     return longest[0] if len(longest) == 1 else None
 
 
-def _stands_in(key: str, answer: str) -> bool:
-    return bool(key) and re.search(rf"(?<!\w){re.escape(key)}(?!\w)", _folded(answer)) is not None
-
-
 def _folded(text: str) -> str:
     """Return a name without what models tend to change: case, quotes, and _ or - for blanks."""
     return re.sub(r"[\s_-]+", " ", text.casefold().strip(_AROUND_INTENT)).strip()
-
-
-def _nearest(hits: Sequence[CollectionHits]) -> str:
-    return min(hits, key=lambda hit: hit.distance).category
 
 
 def _short(answer: str) -> str:

@@ -129,9 +129,8 @@ class TurnEngine:
         info = TurnInfo(id=journal.turn.id, conversation=journal.turn.conversation, tenant=journal.turn.tenant)
         # The turn starts with a silent sink: the steps that it replays have been reported before.
         journal.live_sink = Sink(info, self.parts.hooks, receiver)
-        return self._active(
-            info, attrs.evolve(request, context=context, on_question=on_question), Sink(info, Hooks()), outer, journal
-        )
+        request = attrs.evolve(request, context=context, on_question=on_question)
+        return self._active(info, request, Sink(info, Hooks()), outer, journal)
 
     @property
     def journal(self) -> TurnJournal:

@@ -103,11 +103,8 @@ async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Rou
             # Survives this process from here on: a call of its answer must not exist without the steps that led to it.
             await turn.journal.flush()
         if turn.sink.has_receiver(ModelRequestStarted):
-            sent, model = request.messages, request.model
-            event = ModelRequestStarted(
-                info=turn.info, llm=llm.name, model=model, messages=sent, options=request.options
-            )
-            await turn.sink.announce(event)
+            sent: dict[str, Any] = {"messages": request.messages, "options": request.options}
+            await turn.sink.announce(ModelRequestStarted(info=turn.info, llm=llm.name, model=request.model, **sent))
         started, attempts = time.perf_counter(), llm.attempts(left_s, request.model)
         request_answer = _request_answer if llm.slots is None else _request_in_slot
         work = request_answer(turn, query, llm, attempts, request)
@@ -313,10 +310,8 @@ def _passed_pieces(turn: ActiveTurn, query: ModelQuery) -> list[ChatEvent]:
 async def _report_finished(turn: ActiveTurn, request: ModelRequest, started: float, **outcome: Any) -> float:
     elapsed_ms = (time.perf_counter() - started) * 1000
     if turn.sink.has_receiver(ModelRequestFinished):
-        event = ModelRequestFinished(
-            info=turn.info, llm=request.llm, model=request.model, elapsed_ms=elapsed_ms, **outcome
-        )
-        await turn.sink.emit(event)
+        about = {"llm": request.llm, "model": request.model, "elapsed_ms": elapsed_ms, **outcome}
+        await turn.sink.emit(ModelRequestFinished(info=turn.info, **about))
     return elapsed_ms
 
 

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ..calls.claim import digest_of
 from ..calls.effects import Lease
 from ..domain import (
     AnswerEnd,
@@ -48,7 +49,6 @@ from ..domain import (
     TurnInfo,
 )
 from ..domain.codec import value_from_dict, value_to_dict
-from ..domain.effects import arguments_digest
 from ..domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnState
 from ..domain.turn import Question, Reply
 from ..errors import StorageError
@@ -66,6 +66,7 @@ class Journal:
     Attributes:
         turn: The turn's row in the store.
         rule: The entry of the rule that was chosen; None if none was.
+        phases, calls: The entries of phases by name, of calls by iteration and index: those that have ended.
         live_sink: Reports events once something new happens; None from then on, and in a turn that was not resumed.
         is_closed: Whether nothing new may happen: the turn is only to be recorded as far as it got.
         has_slot: Whether the place after the conversation's last turn is lent to the turn that ends this one.
@@ -88,11 +89,11 @@ class Journal:
         self._recorded = recorded
         self._number = len(recorded)
         self._unwritten: list[JournalEntry] = []
-        self._phases = {entry.data["record"]["phase"]: entry.data for entry in recorded if entry.kind == "phase"}
+        self.phases = {entry.data["record"]["phase"]: entry.data for entry in recorded if entry.kind == "phase"}
         self._started = recorded[0].data if recorded else None
         self.rule = next((entry.data for entry in recorded if entry.kind == "rule"), None)
         self._answers = deque(entry.data for entry in recorded if entry.kind == "answer")
-        self._calls = {
+        self.calls = {
             (entry.data["iteration"], entry.data["index"]): entry.data for entry in recorded if entry.kind == "tool"
         }
         replies = {entry.data["id"]: entry.data["reply"] for entry in recorded if entry.kind == "reply"}
@@ -204,20 +205,12 @@ class Journal:
         if not self._answers:
             return []
         calls = value_from_dict(ChatResult, self._answers[-1]["result"]).tool_calls
-        ended = {entry["record"].get("call_id") for entry in self._calls.values()}
+        ended = {entry["record"].get("call_id") for entry in self.calls.values()}
         return [call.name for call in calls if call.id not in ended]
-
-    def phase(self, name: str) -> Mapping[str, Any] | None:
-        """Return the entry of a phase; None if it has not been run yet."""
-        return self._phases.get(name)
 
     def answer(self) -> Mapping[str, Any] | None:
         """Return the next answer that was written, each once; None if the model has to be asked."""
         return self._answers.popleft() if self._answers else None
-
-    def call(self, iteration: int, index: int) -> Mapping[str, Any] | None:
-        """Return the entry of a tool call; None if it has no result yet."""
-        return self._calls.get((iteration, index))
 
     def recall_question(self, call: Call, question: Question) -> tuple[Question, Reply | None]:
         """Return a question under the id it had before the turn was interrupted, and its reply if it had one.
@@ -225,7 +218,7 @@ class Journal:
         Each recorded question is returned once. It is the same question only if the text, the form, and the arguments
         of its call are: a yes to one payment must not stand for another.
         """
-        earlier = self._questions.get(_place_of(call.path, _digest_of(call), question))
+        earlier = self._questions.get(_place_of(call.path, digest_of(call.name, None, call.arguments), question))
         if not earlier:
             return question, None
         # A queue, because one call may ask the same question twice, and each reply answers one of them.
@@ -239,7 +232,7 @@ class Journal:
             return False
         data = value_to_dict(question)
         at = {"iteration": call.iteration, "index": call.index, "place": call.path}
-        self.add("question", **at, call=_digest_of(call), question=data)
+        self.add("question", **at, call=digest_of(call.name, None, call.arguments), question=data)
         return True
 
     @property
@@ -270,13 +263,6 @@ def call_events(info: TurnInfo, record: ToolCallRecord) -> Iterator[StreamEvent]
 def _place_of(place: str, digest: str, question: Question) -> tuple[str, ...]:
     form = json.dumps(question.schema, sort_keys=True, default=repr)
     return place, digest, question.message, form, question.url
-
-
-def _digest_of(call: Call) -> str:
-    try:
-        return call.digest
-    except ValueError:  # given in code, and not expressible in JSON
-        return arguments_digest(call.name, repr(call.arguments))
 
 
 def request_to_json(request: ChatRequest) -> Any:

@@ -313,11 +313,9 @@ def _end_of(turn: Turn, row: JournaledTurn) -> End:
 
 
 def _refuse_itself(id: str) -> None:
-    around = outer_turn()
-    while around is not None:
-        if around.info.id == id:
-            raise errors.NestedTurnError("a tool asked again, with its key, for the turn that it runs in")
-        around = around.outer
+    outer = outer_turn()
+    if outer is not None and any(turn.info.id == id for turn in outer.enclosing()):
+        raise errors.NestedTurnError("a tool asked again, with its key, for the turn that it runs in")
 
 
 def _with_same_ids(*dialogues: tuple[Message, ...]) -> Iterator[tuple[Message, ...]]:

@@ -125,11 +125,10 @@ def _pause_clocks(turn: RunningTurn | None, call: Call | None) -> Iterator[None]
         if call is not None:
             stack.enter_context(call.waiting())
         # All turns around this one wait for the same person, and would time out first.
-        while isinstance(turn, ActiveTurn):
-            stack.enter_context(turn.clock.pause())
-            if turn.outer_call is not None:
-                stack.enter_context(turn.outer_call.waiting())
-            turn = turn.outer
+        for each in turn.enclosing() if isinstance(turn, ActiveTurn) else ():
+            stack.enter_context(each.clock.pause())
+            if each.outer_call is not None:
+                stack.enter_context(each.outer_call.waiting())
         yield
 
 

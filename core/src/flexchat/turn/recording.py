@@ -12,7 +12,7 @@ import time
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
@@ -20,22 +20,26 @@ from ..calls.effects import KEEP_S, LEASE_S, Effects, Lease
 from ..domain import (
     ChatRequest,
     ChatResponse,
+    ConversationHistory,
     ConversationTurn,
+    Effect,
     HistoryTurn,
     Message,
     Profile,
     ToolCallRecord,
+    ToolMessage,
     Turn,
     TurnInfo,
 )
+from ..domain.conversation import result_from_json
 from ..domain.journal import JournaledTurn, TurnEnd
 from ..domain.text import storable
-from ..errors import StorageError, UnknownConversationError
+from ..errors import StorageError, UnknownConversationError, UnknownEffectError
 from ..plugin.contracts import ConversationStore, SeparateJournal, TurnJournal
 from ..plugin.foreign import contained, error_name
 from ..schema.answer_format import answer_format
+from ..tools.results import for_the_model
 from .active import ActiveTurn
-from .histories import Histories
 from .journal import Journal, request_from_json
 
 log = logging.getLogger(__name__)
@@ -50,6 +54,17 @@ _DAY_S = 24 * 3600.0
 
 MESSAGE_CHARS = 80
 """Of a turn's message, in lists."""
+
+AnyTurn = TypeVar("AnyTurn", ConversationTurn, HistoryTurn)
+
+MAX_SIZE = 16 * 1024 * 1024
+"""Characters of JSON whose messages stay in memory, where they and their encodings take a few times as much."""
+
+TURN_SIZE = 1024
+"""Characters that a turn counts for besides its JSON: the objects of a short one are larger than its text."""
+
+MAX_OUTCOME_CHARS = 8_000
+"""Characters of a result that became known after its turn."""
 
 
 def new_conversation_id() -> str:
@@ -92,18 +107,15 @@ class ConversationRecorder:
         self.store = store
         self._histories = Histories(store, effects)
         self._make_run_by = run_by
-        self._run_by: Mapping[str, Any] | None = None
         self._apart = apart
         self._keep_s, self._forget_at = keep_s, 0.0
         self.journal: TurnJournal | None = apart or getattr(store, "journal", None)
         self._lease = None if self.journal is None else Lease(self.journal.renew, lease_s)
         self._locks: weakref.WeakValueDictionary[tuple[str, str], _Line] = weakref.WeakValueDictionary()
 
-    @property
+    @functools.cached_property
     def _program(self) -> Mapping[str, Any]:
-        if self._run_by is None:
-            self._run_by = self._make_run_by()
-        return self._run_by
+        return self._make_run_by()
 
     def journal_of(self, info: TurnInfo, message: str, key: str | None = None) -> Journal | None:
         """Return the journal of a new turn of a kept conversation; None where the store has none."""
@@ -219,7 +231,9 @@ class ConversationRecorder:
                 for id in () if journal is None or journal.is_resumed else await journal.list_interrupted():
                     await close(id)
                 turns = await self._histories.read(conversation, tenant=tenant)
-                _check_not_deleted(conversation, turns, line.last if has_to_wait else None)
+                # Deleted while this turn waited for the one that ended last: it must not begin the conversation again.
+                if has_to_wait and line.last is not None and all(each.id != line.last for each in turns):
+                    raise UnknownConversationError(conversation)
                 if journal is not None:
                     # Turns added while this one was interrupted are left out: the replayed answers did not see them.
                     turns = journal.turns_before(turns)
@@ -249,12 +263,6 @@ class ConversationRecorder:
                 return bool(await self.store.turns(conversation, tenant=tenant, last=1))
         except UnknownConversationError:
             return False
-
-
-def _check_not_deleted(conversation: str, turns: Sequence[ConversationTurn | HistoryTurn], last: str | None) -> None:
-    """Check that a conversation has not been deleted while this turn waited, which must not begin it again."""
-    if last is not None and all(turn.id != last for turn in turns):
-        raise UnknownConversationError(conversation)
 
 
 def _continued(request: ChatRequest, turns: Sequence[ConversationTurn | HistoryTurn]) -> ChatRequest:
@@ -311,3 +319,84 @@ def _unknown_effects(records: Sequence[ToolCallRecord]) -> Mapping[str, str]:
             case {"key": str(key), "state": "unknown"}:
                 keys[record.call_id] = key
     return keys
+
+
+class Histories:
+    """Reads the histories of a store's conversations, and keeps the most recently used ones in memory.
+
+    What is kept is never used without the store: every read asks it for the turns after the version at hand, so turns
+    of other processes and deletions are seen. An effect that was unknown when its turn ended is looked up each time:
+    the result that the model reads ends with what has become known since.
+    """
+
+    def __init__(self, store: ConversationStore, effects: Effects | None = None, *, max_size: int = MAX_SIZE) -> None:
+        self._store = store
+        self._effects = effects
+        self._max_size = max_size
+        self._size = 0
+        self._kept: dict[tuple[str, str], ConversationHistory] = {}  # the least recently used comes first
+
+    async def read(self, conversation: str, *, tenant: str) -> Sequence[ConversationTurn | HistoryTurn]:
+        """Return a conversation's turns, oldest first; none if there is no such conversation. Raises StorageError."""
+        key = tenant, conversation
+        read = getattr(self._store, "history", None)
+        with contextlib.suppress(UnknownConversationError), contained():
+            if read is None:
+                return await self._with_outcomes(await self._store.turns(conversation, tenant=tenant), tenant)
+            cached = self._kept.get(key)
+            new: ConversationHistory = await read(conversation, tenant=tenant, after=cached and cached.version)
+            if cached is not None and not new.is_whole:
+                # Not what is kept by now: another reader may have added the same turns meanwhile.
+                new = attrs.evolve(new, turns=cached.turns + new.turns, size=cached.size + new.size)
+            self._keep(key, new)
+            return await self._with_outcomes(new.turns, tenant)
+        self._forget(key)
+        return ()
+
+    async def _with_outcomes(self, turns: Sequence[AnyTurn], tenant: str) -> Sequence[AnyTurn]:
+        """Return turns whose results state how an effect ended that was unknown when its turn ended."""
+        if self._effects is None or not any(turn.unknown_effects for turn in turns):
+            return turns
+        return [await self._with_outcome(turn, tenant) if turn.unknown_effects else turn for turn in turns]
+
+    async def _with_outcome(self, turn: AnyTurn, tenant: str) -> AnyTurn:
+        assert self._effects is not None
+        outcomes = {}
+        for call_id, key in turn.unknown_effects.items():
+            # Without its row the effect stays unknown, as the message states.
+            with contextlib.suppress(UnknownEffectError, StorageError):
+                outcomes[call_id] = await self._effects.ledger.get(key, tenant=tenant)
+        messages = [
+            _with_effect(each, outcomes.get(each.tool_call_id)) if isinstance(each, ToolMessage) else each
+            for each in turn.messages
+        ]
+        return attrs.evolve(turn, messages=tuple(messages))
+
+    def _keep(self, key: tuple[str, str], history: ConversationHistory) -> None:
+        self._forget(key)
+        self._kept[key] = history
+        self._size += _size_of(history)
+        # The oldest use goes first, since ``_keep`` puts each history at the end.
+        while self._size > self._max_size:
+            self._forget(next(iter(self._kept)))
+
+    def _forget(self, key: tuple[str, str]) -> None:
+        history = self._kept.pop(key, None)
+        if history is not None:
+            self._size -= _size_of(history)
+
+
+def _with_effect(message: ToolMessage, effect: Effect | None) -> ToolMessage:
+    if effect is None or effect.state not in ("done", "failed"):
+        return message
+    verb = "took effect" if effect.state == "done" else "did not take effect"
+    source = f"settled by {effect.settled_by}" if effect.settled_by else "its tool answered late"
+    note = f": {effect.note}" if effect.note else ""
+    text = f"{message.content}\n\nKnown since then: '{effect.tool}' {verb} ({source}{note})."
+    if effect.state == "done" and effect.result is not None:
+        text += f" Its result: {for_the_model(result_from_json(effect.result), MAX_OUTCOME_CHARS, message.name)}"
+    return attrs.evolve(message, content=text, is_error=effect.state == "failed")
+
+
+def _size_of(history: ConversationHistory) -> int:
+    return history.size + TURN_SIZE * (1 + len(history.turns))

@@ -280,7 +280,7 @@ def _groups(calls: Sequence[ToolCall], refusals: Sequence[str | None], registry:
 async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | None, offered: Collection[str]) -> None:
     requested, journal = round_.requested[index], turn.journal
     if journal is not None:
-        if (entry := journal.call(round_.iteration, index)) is not None:
+        if (entry := journal.calls.get((round_.iteration, index))) is not None:
             # Replayed from the journal: the tool does not run again.
             turn.has_side_effects = turn.has_side_effects or entry["wrote"]
             round_.records[index] = value_from_dict(ToolCallRecord, entry["record"])

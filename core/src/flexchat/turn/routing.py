@@ -103,9 +103,7 @@ class Router:
             notes = await self._begin_phase(turn, "topic detection")
             topic = await self._topics.detect(request, Prompter(turn, notes), notes)
         printable = {"topic": topic.text, "status": topic.status}
-        await _record_phase(
-            turn, "topic detection", topic.text, printable, notes, topic=topic.text, status=topic.status
-        )
+        await _record_phase(turn, "topic detection", topic.text, printable, notes, **printable)
         return topic
 
     async def _rag(self, turn: ActiveTurn, topic: Topic) -> RagResults:
@@ -178,7 +176,7 @@ async def _record_phase(
 
 
 def _replay_phase(turn: ActiveTurn, phase: str) -> Mapping[str, Any] | None:
-    entry = None if turn.journal is None else turn.journal.phase(phase)
+    entry = None if turn.journal is None else turn.journal.phases.get(phase)
     if entry is not None:
         turn.phases.append(value_from_dict(PhaseRecord, entry["record"]))
     return entry

@@ -90,7 +90,11 @@ async def run_turn(engine: TurnEngine, turn: ActiveTurn) -> Turn:
     if conversation is None or recorder is None:
         return await _run_phases(engine, turn, None)
     # A turn inside one of its own conversation would wait for the outer one, which waits for it.
-    _refuse_recursion(turn)
+    for outer in turn.outer.enclosing() if turn.outer is not None else ():
+        same = (outer.info.conversation, outer.info.tenant) == (conversation, turn.info.tenant)
+        if same and outer.parts is turn.parts:
+            text = f"a turn in conversation {conversation} was started inside one that still runs in it"
+            raise errors.NestedTurnError(text)
 
     async def close_before(id: str) -> None:
         # Another process has resumed it meanwhile, or deleted it with its conversation.
@@ -114,17 +118,6 @@ async def close_turn(engine: TurnEngine, id: str, *, tenant: str, has_slot: bool
     except errors.InterruptedTurnError:
         assert turn.done is not None
         return turn.done
-
-
-def _refuse_recursion(turn: ActiveTurn) -> None:
-    around = turn.outer
-    while around is not None:
-        same = (around.info.conversation, around.info.tenant) == (turn.info.conversation, turn.info.tenant)
-        if same and around.parts is turn.parts:
-            raise errors.NestedTurnError(
-                f"a turn in conversation {turn.info.conversation} was started inside one that still runs in it"
-            )
-        around = around.outer
 
 
 async def _run_phases(engine: TurnEngine, turn: ActiveTurn, save: Save | None) -> Turn:
@@ -158,9 +151,8 @@ async def _run_phases(engine: TurnEngine, turn: ActiveTurn, save: Save | None) -
             raise
         try:
             if turn.sink.has_receiver(TurnFinished):
-                await turn.sink.emit_end(
-                    TurnFinished(info=turn.info, turn=turn.done), max(turn.clock.remaining_s(), NOTIFY_TIMEOUT_S)
-                )
+                finished = TurnFinished(info=turn.info, turn=turn.done)
+                await turn.sink.emit_end(finished, max(turn.clock.remaining_s(), NOTIFY_TIMEOUT_S))
         except asyncio.CancelledError as error:
             error.turn = turn.done  # type: ignore[attr-defined]  # CancelledError has no field for it
             raise
@@ -276,9 +268,8 @@ def unfinished(turn: ActiveTurn, error: BaseException) -> Turn:
     if not isinstance(error, Exception):
         return turn.to_turn(response, status="cancelled")
     text = turn.parts.mask(str(error) or type(error).__name__)
-    return turn.to_turn(
-        response, status="failed", error=text, replay=not isinstance(error, errors.ProviderRequestError)
-    )
+    replay = not isinstance(error, errors.ProviderRequestError)
+    return turn.to_turn(response, status="failed", error=text, replay=replay)
 
 
 async def _save_shielded(save: Save, turn: Turn) -> tuple[Turn, bool]:

@@ -34,7 +34,9 @@ def substitute_variables(template: str, profile: Profile, own: Mapping[str, Any]
 
     Source: requirements RG-1, RG-2, C21.
     """
-    return fill_in(template, {**(own or {}), **_variables(profile)}) if "{{" in template else template
+    if "{{" not in template:
+        return template
+    return fill_in(template, {**(own or {}), **attrs.asdict(profile), "rag_context": rag_context(profile.documents)})
 
 
 def fill_in(template: str, variables: Mapping[str, Any]) -> str:
@@ -85,10 +87,6 @@ def _passage(document: Document) -> str:
     title = f"### {document.title}{f' (from {document.collection})' if document.collection else ''}"
     source = f"\nSource: {document.source}" if document.source else ""
     return f"{title}{source}\n\n{document.text}"
-
-
-def _variables(profile: Profile) -> Mapping[str, Any]:
-    return {**attrs.asdict(profile), "rag_context": rag_context(profile.documents)}
 
 
 def _look_up(variables: Any, path: str) -> Any:
