@@ -27,28 +27,10 @@ from flexchat.store import (
     storable,
 )
 
-from .config import SqliteConfig
-from .store.database import (
-    SETTINGS,
-    Plan,
-    VectorsMissing,
-    add_documents,
-    checked_name,
-    delete_collection,
-    delete_documents,
-    list_documents,
-    list_sources,
-    metadata_fields,
-    metadata_json,
-    open_database,
-    plan_adding,
-    read_as,
-    read_collections,
-    row_of,
-    save_collection,
-)
+from .plugin import SqliteConfig
+from .store import database
 from .store.filters import filter_sql
-from .store.search import Candidates, SearchQuery, search, terms_of
+from .store.search import Hit, SearchQuery, search, terms_of
 
 if TYPE_CHECKING:
     from .store.database import Connection
@@ -103,8 +85,6 @@ FEW_TERMS = 8
 RERANKED = 50
 """Hits a reranker reads again; those behind keep their order."""
 
-Hit = tuple[Document, float]
-
 _log = logging.getLogger("flexchat.documents")
 
 
@@ -117,7 +97,7 @@ class SqliteStore:
 
     def __init__(self, config: SqliteConfig, context: DocumentStoreContext) -> None:
         path = located(config.path, context.folder) if config.path else data_folder() / "documents.db"
-        self._database = open_database(path)
+        self._database = database.open_database(path)
         self._config = config
         self._name = context.name
         self._embedder = context.embedder
@@ -141,7 +121,9 @@ class SqliteStore:
         condition = read_filter(where)
         vector = await self._vector_of(text)
         if vector is not None and self._matrices is None:
-            self._matrices = await asyncio.to_thread(_new_matrices)
+            from .store.vectors import Matrices
+
+            self._matrices = Matrices()
         question = SearchQuery(
             text=text,
             collection=None if collection is None else storable(collection),
@@ -155,13 +137,13 @@ class SqliteStore:
         # Cost grows with the number of words: long questions must not occupy all readers.
         words = len(terms_of(text))
         async with (self._few if words <= FEW_TERMS else self._many).turn(words):
-            candidates = await self._database.read(lambda connection: search(connection, matrices, question))
-        self._check_vectors(candidates, question)
-        hits = await self._reranked(text, tuple(zip(candidates.documents, candidates.distances, strict=True)))
-        about = candidates.collections[0] if collection is not None else Collection(name="")
+            collections, hits = await self._database.read(lambda connection: search(connection, matrices, question))
+        self._check_vectors(collections, question)
+        hits = (await self._reranked(text, hits))[: max(0, top_k)]
+        about = collections[0] if collection is not None else Collection(name="")
         return RetrievalHits(
-            documents=tuple(document for document, _ in hits[: max(0, top_k)]),
-            distances=tuple(distance for _, distance in hits[: max(0, top_k)]),
+            documents=tuple(document for document, _ in hits),
+            distances=tuple(distance for _, distance in hits),
             description=about.description,
             match_threshold=about.match_threshold,
             partial_threshold=about.partial_threshold,
@@ -170,7 +152,7 @@ class SqliteStore:
 
     async def collections(self) -> Sequence[Collection]:
         """Return the collections, by name."""
-        return tuple((await self._database.read(read_collections)).values())
+        return tuple((await self._database.read(database.read_collections)).values())
 
     async def add(self, documents: Sequence[Document], *, collection: str, source: Source | None = None) -> int:
         """Store documents, all or none; see DocumentStore. Embedding precedes any lock.
@@ -179,30 +161,36 @@ class SqliteStore:
             RetrievalError: A document or a vector cannot be stored, or the collection has vectors of another embedder.
             ProviderError: The embedder's service did not answer.
         """
-        name = checked_name(collection, "the collection's name")
+        name = database.checked_name(collection, "the collection's name")
         if source is not None:
-            source_name = checked_name(source.name, "the source's name")
+            source_name = database.checked_name(source.name, "the source's name")
             source = attrs.evolve(source, name=source_name, digest=storable(source.digest))
-        fields = await self._database.read(lambda connection: metadata_fields(connection, name))
+        fields = await self._database.read(lambda connection: database.metadata_fields(connection, name))
         made_from = source.name if source is not None else None
-        by_id = {row.id: row for row in (row_of(document, made_from, *fields) for document in documents)}
+        by_id = {row.id: row for row in (database.row_of(document, made_from, *fields) for document in documents)}
         rows = tuple(by_id.values())
         embedder = self._embedder.name if self._embedder is not None and self._config.search != "keyword" else None
-        if rows and self._config.search == "vector" and embedder is None:
-            raise RetrievalError(f"{self._name}: search = 'vector' needs an embedding; name one in the config")
-        if embedder is None and self._embedder is not None and await self._has_vectors(name):
-            embedder = self._embedder.name
-        plan = await self._database.read(lambda connection: plan_adding(connection, name, rows, embedder))
+        if rows:
+            self._check_embedder()
+        if embedder is None and self._embedder is not None:
+            there = {each.name: each for each in await self.collections()}
+            if name in there and there[name].embedding is not None and there[name].documents:
+                embedder = self._embedder.name
+        plan = await self._database.read(lambda connection: database.plan_adding(connection, name, rows, embedder))
         vectors: dict[str, bytes] = {}
 
         def work(connection: Connection) -> int:
-            return add_documents(connection, name, rows, source=source, embedder=embedder, vectors=vectors)
+            return database.add_documents(connection, name, rows, source=source, embedder=embedder, vectors=vectors)
 
         while True:
-            vectors.update(await self._vectors(plan, vectors))
+            texts = [text for text in plan.missing if text not in vectors]
+            for start in range(0, len(texts), BATCH):
+                batch = texts[start : start + BATCH]
+                embedded = await self._embed(batch, "document")
+                vectors.update((text, row.tobytes()) for text, row in zip(batch, embedded, strict=True))
             try:
                 return await self._database.write(work)
-            except VectorsMissing as missing:
+            except database.VectorsMissing as missing:
                 plan = missing.plan
 
     async def delete(
@@ -217,7 +205,9 @@ class SqliteStore:
         condition = filter_sql(read_filter(where))
         chosen_ids, chosen_sources = (None if names is None else [*map(storable, names)] for names in (ids, sources))
         return await self._database.write(
-            lambda connection: delete_documents(connection, storable(collection), chosen_ids, chosen_sources, condition)
+            lambda connection: database.delete_documents(
+                connection, storable(collection), chosen_ids, chosen_sources, condition
+            )
         )
 
     async def list(
@@ -227,48 +217,34 @@ class SqliteStore:
         condition = filter_sql(read_filter(where))
         behind = None if after is None else storable(after)
         return await self._database.read(
-            lambda connection: list_documents(connection, storable(collection), condition, limit, behind)
+            lambda connection: database.list_documents(connection, storable(collection), condition, limit, behind)
         )
 
     async def sources(self, *, collection: str, limit: int = 1000, after: str | None = None) -> Sequence[Source]:
         """Return sources in the order of their names; see DocumentStore."""
         behind = None if after is None else storable(after)
         return await self._database.read(
-            lambda connection: list_sources(connection, storable(collection), limit, behind)
+            lambda connection: database.list_sources(connection, storable(collection), limit, behind)
         )
 
     async def save_collection(self, collection: Collection) -> None:
         """Create a collection, or update its description and settings; see DocumentStore."""
-        name = checked_name(collection.name, "the collection's name")
-        metadata = metadata_json(collection.metadata, f"metadata of the collection {name[:100]!r}")
-        settings = {field: getattr(collection, field) for field in SETTINGS}
+        name = database.checked_name(collection.name, "the collection's name")
+        metadata = database.metadata_json(collection.metadata, f"metadata of the collection {name[:100]!r}")
+        settings = {field: getattr(collection, field) for field in database.SETTINGS}
         settings |= {field: storable(value) for field, value in settings.items() if isinstance(value, str)}
         settings |= {"name": name, "metadata": metadata}
-        await self._database.write(lambda connection: save_collection(connection, settings))
+        await self._database.write(lambda connection: database.save_collection(connection, settings))
 
     async def delete_collection(self, name: str) -> None:
         """Delete a collection with all that is in it; see DocumentStore."""
-        await self._database.write(lambda connection: delete_collection(connection, storable(name)))
+        await self._database.write(lambda connection: database.delete_collection(connection, storable(name)))
 
     async def aclose(self) -> None:
         """Close the file and release the vectors."""
         await self._database.aclose()
         if self._matrices is not None:
             self._matrices.clear()
-
-    async def _has_vectors(self, name: str) -> bool:
-        collections = await self._database.read(read_collections)
-        return any(c.name == name and c.embedding is not None and c.documents for c in collections.values())
-
-    async def _vectors(self, plan: Plan, existing: dict[str, bytes]) -> dict[str, bytes]:
-        """Embed the texts that have no vector yet. Returns vectors by text."""
-        texts = [text for text in plan.missing if text not in existing]
-        vectors: dict[str, bytes] = {}
-        for start in range(0, len(texts), BATCH):
-            batch = texts[start : start + BATCH]
-            rows = await self._embed(batch, "document")
-            vectors.update((text, row.tobytes()) for text, row in zip(batch, rows, strict=True))
-        return vectors
 
     async def _embed(self, texts: Sequence[str], purpose: Literal["query", "document"]) -> Floats:
         assert self._embedder is not None
@@ -279,9 +255,8 @@ class SqliteStore:
         """Embed the question; None if the search has to be by words only."""
         if self._config.search == "keyword" or not text.strip():
             return None
+        self._check_embedder()
         if self._embedder is None:
-            if self._config.search == "vector":
-                raise RetrievalError(f"{self._name}: search = 'vector' needs an embedding; name one in the config")
             return None
         try:
             vector: Floats = (await self._embed([text], "query"))[0]
@@ -294,13 +269,17 @@ class SqliteStore:
             return None
         return vector
 
-    def _check_vectors(self, candidates: Candidates, question: SearchQuery) -> None:
+    def _check_embedder(self) -> None:
+        if self._config.search == "vector" and self._embedder is None:
+            raise RetrievalError(f"{self._name}: search = 'vector' needs an embedding; name one in the config")
+
+    def _check_vectors(self, collections: Sequence[Collection], question: SearchQuery) -> None:
         """Log, once, the collections whose vectors are from a different embedder than the question's."""
         if question.vector is None:
             return
         own = (question.embedder, len(question.vector))
-        other = [c for c in candidates.collections if c.documents and (c.embedding, c.dimensions) != own]
-        is_useless = question.collection is not None or len(other) == len(candidates.collections)
+        other = [c for c in collections if c.documents and (c.embedding, c.dimensions) != own]
+        is_useless = question.collection is not None or len(other) == len(collections)
         if other and is_useless and not question.by_words:
             has = other[0].embedding or "no embedder"
             raise RetrievalError(
@@ -316,11 +295,11 @@ class SqliteStore:
                     *(self._name, collection.name[:100], has, question.embedder),
                 )
 
-    async def _reranked(self, text: str, hits: Sequence[Hit]) -> Sequence[Hit]:
+    async def _reranked(self, text: str, hits: list[Hit]) -> list[Hit]:
         if self._reranker is None:
             return hits
         best, rest = hits[:RERANKED], hits[RERANKED:]
-        passages = [read_as(hit.title, hit.text) for hit, _ in best]
+        passages = [database.read_as(hit.title, hit.text) for hit, _ in best]
         order = await reranked(self._reranker, text, passages, store=self._name)
         return [*(best[place] for place in order), *rest]
 
@@ -329,9 +308,3 @@ def _normalize(vectors: Sequence[Sequence[float]], texts: int, embedder: str) ->
     from .store.vectors import unit_vectors
 
     return unit_vectors(vectors, texts, embedder)
-
-
-def _new_matrices() -> Matrices:
-    from .store.vectors import Matrices
-
-    return Matrices()

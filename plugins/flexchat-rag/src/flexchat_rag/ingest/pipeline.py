@@ -17,7 +17,7 @@ import attrs
 from flexchat.plugin import FlexChatError
 from flexchat.store import Document, DocumentStore, Source, UnknownCollectionError, error_name, run_in_thread
 
-from ..config import DEFAULT_COLLECTION
+from ..plugin import DEFAULT_COLLECTION
 from .chunk import CHUNK_CHARS, MIN_CHUNK_CHARS, OVERLAP_CHARS, documents_of, without_base64
 from .encoding import COMMON_ENCODINGS, encoding_named
 from .fields import MAX_NAME_CHARS, FieldMapping, bounded

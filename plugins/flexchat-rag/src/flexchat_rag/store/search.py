@@ -110,6 +110,8 @@ def _any_of(terms: Sequence[str] | map[str]) -> str:
     return " OR ".join(f'"{term}"' for term in terms)
 
 
+Hit = tuple[Document, float]
+
 DEPTH = 100
 """Hits taken from each ranking before they are merged. On Cranfield 50 and 200 differ by less than 0.003 from it."""
 
@@ -134,17 +136,10 @@ class SearchQuery:
     embedder: str | None = None
 
 
-@attrs.frozen(kw_only=True)
-class Candidates:
-    """Results of a search, best first."""
-
-    collections: tuple[Collection, ...]
-    documents: tuple[Document, ...] = ()
-    distances: tuple[float, ...] = ()
-
-
-def search(connection: sqlite3.Connection, matrices: Matrices | None, question: SearchQuery) -> Candidates:
-    """Find the best documents and their distances.
+def search(
+    connection: sqlite3.Connection, matrices: Matrices | None, question: SearchQuery
+) -> tuple[list[Collection], list[Hit]]:
+    """Return the searched collections, and the best documents with their distances, best first.
 
     The distance is the cosine distance if the document has a vector comparable with the question's, else the weighted
     share of the question's words that it lacks, from 0 to 1.
@@ -178,11 +173,7 @@ def search(connection: sqlite3.Connection, matrices: Matrices | None, question: 
         if number in documents:  # Absent if it was added after this read transaction began.
             distance = 1 - cosines[number] if number in cosines else lacking[number]
             hits.append((documents[number], min(2.0, max(0.0, distance))))
-    return Candidates(
-        collections=tuple(collections.values()),
-        documents=tuple(document for document, _ in hits),
-        distances=tuple(distance for _, distance in hits),
-    )
+    return [*collections.values()], hits
 
 
 def _is_part(connection: sqlite3.Connection, collections: Sized[int]) -> bool:
