@@ -139,11 +139,11 @@ class SqliteStore:
         async with (self._few if words <= FEW_TERMS else self._many).turn(words):
             collections, hits = await self._database.read(lambda connection: search(connection, matrices, question))
         self._check_vectors(collections, question)
-        hits = (await self._reranked(text, hits))[: max(0, top_k)]
+        best = (await self._reranked(text, hits))[: max(0, top_k)]
         about = collections[0] if collection is not None else Collection(name="")
         return RetrievalHits(
-            documents=tuple(document for document, _ in hits),
-            distances=tuple(distance for _, distance in hits),
+            documents=tuple(document for document, _ in best),
+            distances=tuple(distance for _, distance in best),
             description=about.description,
             match_threshold=about.match_threshold,
             partial_threshold=about.partial_threshold,
@@ -295,7 +295,7 @@ class SqliteStore:
                     *(self._name, collection.name[:100], has, question.embedder),
                 )
 
-    async def _reranked(self, text: str, hits: list[Hit]) -> list[Hit]:
+    async def _reranked(self, text: str, hits: Sequence[Hit]) -> Sequence[Hit]:
         if self._reranker is None:
             return hits
         best, rest = hits[:RERANKED], hits[RERANKED:]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import attrs
 
-from .archive import check_archive, elements, local_name, texts_of, transitional
+from .office_files import check_archive, elements, local_name, texts_of, transitional
 from .sections import Reading, Section, SectionBuilder, parsing
 
 
@@ -353,8 +353,7 @@ def read_docx(path: Path, reading: Reading) -> Iterator[Section]:
                 builder.add(f"{block.text}\n")
             else:
                 builder.add(f"- {block.text}\n" if block.kind == "item" else f"{block.text}\n\n")
-            if builder.full:
-                yield from builder.flush()
+            yield from builder.ready()
     yield from builder.end()
 
 

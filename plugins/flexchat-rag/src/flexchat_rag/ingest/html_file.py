@@ -162,8 +162,8 @@ class Page:
             self._pre -= tag in ("pre", "textarea")
         if tag in _LOOSE_AFTER:
             self._builder.add("\n")
-        if tag in _BLOCKS and self._builder.full:
-            yield from self._builder.flush()
+        if tag in _BLOCKS:
+            yield from self._builder.ready()
 
     def _say(self, text: str) -> None:
         self._words.append(text)
@@ -286,7 +286,6 @@ def read_mail(path: Path, reading: Reading) -> Iterator[Piece]:
     else:
         for paragraph in str(content).replace("\r\n", "\n").split("\n\n"):
             builder.add(f"{paragraph}\n\n")
-            if builder.full:
-                yield from builder.flush()
+            yield from builder.ready()
     yield from builder.end()
     reading.unread["attachment#"] += len(attached)

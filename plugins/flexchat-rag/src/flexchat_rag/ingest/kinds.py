@@ -14,10 +14,9 @@ from .docx_file import read_docx
 from .fields import FieldMapping
 from .html_file import read_html, read_mail
 from .json_file import read_json, read_jsonl
-from .open_document_file import read_open_document
+from .office_files import read_open_document, read_slides
 from .pdf_file import read_pdf
 from .sections import Piece, Reading, UnreadableFileError
-from .slides_file import read_slides
 from .table_file import read_csv, read_workbook
 from .text_file import read_markdown, read_notebook, read_text
 
@@ -39,33 +38,36 @@ class Content:
 
 _UNPACK = ": unpack it first"
 _PICTURE = ": recognise its text (OCR) first"
-_SAVE_AS_DOCX, _SAVE_AS_CSV = ": save it as .docx", ": save it as .csv"
-_SAVE_AS_PDF = ": save it as .pdf"
 
 _SIGNATURES = (
-    (b"\x1f\x8b", Content("gzip archive", _UNPACK)),
-    (b"BZh", Content("bzip2 archive", _UNPACK)),
-    (b"\xfd7zXZ\0", Content("xz archive", _UNPACK)),
-    (b"\x28\xb5\x2f\xfd", Content("Zstandard archive", _UNPACK)),
-    (b"7z\xbc\xaf\x27\x1c", Content("7z archive", _UNPACK)),
-    (b"Rar!\x1a\x07", Content("RAR archive", _UNPACK)),
-    (b"\x89PNG\r\n\x1a\n", Content("PNG picture", _PICTURE)),
-    (b"\xff\xd8\xff", Content("JPEG picture", _PICTURE)),
-    (b"GIF87a", Content("GIF picture", _PICTURE)),
-    (b"GIF89a", Content("GIF picture", _PICTURE)),
-    (b"II*\0", Content("TIFF picture", _PICTURE)),
-    (b"MM\0*", Content("TIFF picture", _PICTURE)),
-    (b"{\\rtf", Content("Rich Text document (RTF)", _SAVE_AS_DOCX)),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", Content("Office file of the old kind", ": save it as .docx or .csv")),
-    (b"SQLite format 3\0", Content("SQLite database")),
-    (b"\x7fELF", Content("ELF program")),
-    (b"\xcf\xfa\xed\xfe", Content("Mach-O program")),
-    (b"\xca\xfe\xba\xbe", Content("Mach-O or Java program")),
-    (b"OggS", Content("Ogg recording")),
-    (b"ID3", Content("MP3 recording")),
-    (b"fLaC", Content("FLAC recording")),
-    (b"%!PS-Adobe", Content("PostScript document", _SAVE_AS_PDF)),
-    (b"PAR1", Content("Parquet table", _SAVE_AS_CSV)),
+    (rb"\x1f\x8b", Content("gzip archive", _UNPACK)),
+    (rb"BZh", Content("bzip2 archive", _UNPACK)),
+    (rb"\xfd7zXZ\0", Content("xz archive", _UNPACK)),
+    (rb"\x28\xb5\x2f\xfd", Content("Zstandard archive", _UNPACK)),
+    (rb"7z\xbc\xaf\x27\x1c", Content("7z archive", _UNPACK)),
+    (rb"Rar!\x1a\x07", Content("RAR archive", _UNPACK)),
+    (rb"\x89PNG\r\n\x1a\n", Content("PNG picture", _PICTURE)),
+    (rb"\xff\xd8\xff", Content("JPEG picture", _PICTURE)),
+    (rb"GIF8[79]a", Content("GIF picture", _PICTURE)),
+    (rb"II\*\0|MM\0\*", Content("TIFF picture", _PICTURE)),
+    (rb"BM.{4}\0{4}", Content("BMP picture", _PICTURE)),
+    (rb"RIFF.{4}WEBP", Content("WebP picture", _PICTURE)),
+    (rb"RIFF.{4}(WAVE|AVI )", Content("RIFF recording")),
+    (rb"\{\\rtf", Content("Rich Text document (RTF)", ": save it as .docx")),
+    (rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", Content("Office file of the old kind", ": save it as .docx or .csv")),
+    (rb"SQLite format 3\0", Content("SQLite database")),
+    (rb"\x7fELF", Content("ELF program")),
+    (rb"MZ.*\0", Content("Windows program")),
+    (rb"\xcf\xfa\xed\xfe", Content("Mach-O program")),
+    (rb"\xca\xfe\xba\xbe", Content("Mach-O or Java program")),
+    (rb"OggS", Content("Ogg recording")),
+    (rb"ID3", Content("MP3 recording")),
+    (rb"fLaC", Content("FLAC recording")),
+    (rb".{4}ftyp", Content("video or picture (MP4, HEIC)")),
+    (rb"%!PS-Adobe", Content("PostScript document", ": save it as .pdf")),
+    (rb"PAR1", Content("Parquet table", ": save it as .csv")),
+    (rb"[\s\xef\xbb\xbf]*%PDF-\d", Content("PDF")),
+    (rb"(?i:(\xef\xbb\xbf)?\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*(<!doctype\s+html|<html[\s>]))", Content("HTML")),
 )
 _IN_ARCHIVES = (
     ("word/document.xml", Content("DOCX")),
@@ -80,7 +82,6 @@ _OPEN_DOCUMENT = {
     "spreadsheet": Content("OpenDocument table"),
     "presentation": Content("OpenDocument presentation"),
 }
-_PAGE = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*(<!doctype\s+html|<html[\s>])", re.IGNORECASE | re.DOTALL)
 
 
 def content_of(path: Path) -> Content:
@@ -93,22 +94,8 @@ def content_of(path: Path) -> Content:
         head = file.read(_HEAD)
     if head.startswith(b"PK\x03\x04"):
         return _in_archive(path)
-    for signature, content in _SIGNATURES:
-        if head.startswith(signature):
-            return content
-    if head[:2] == b"MZ" and b"\0" in head:
-        return Content("Windows program")
-    if head[:2] == b"BM" and head[6:10] == bytes(4):
-        return Content("BMP picture", _PICTURE)
-    if head[:4] == b"RIFF" and head[8:12] in (b"WEBP", b"WAVE", b"AVI "):
-        return Content("WebP picture", _PICTURE) if head[8:12] == b"WEBP" else Content("RIFF recording")
-    if head[4:8] == b"ftyp":
-        return Content("video or picture (MP4, HEIC)")
-    if re.match(rb"[\s\xef\xbb\xbf]*%PDF-\d", head):
-        return Content("PDF")
-    if _PAGE.match(head.removeprefix(b"\xef\xbb\xbf")):
-        return Content("HTML")
-    return Content()
+    matching = (content for signature, content in _SIGNATURES if re.match(signature, head, re.DOTALL))
+    return next(matching, Content())
 
 
 def _in_archive(path: Path) -> Content:

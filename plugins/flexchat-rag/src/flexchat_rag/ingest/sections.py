@@ -157,15 +157,10 @@ class SectionBuilder:
         self._parts.append(text)
         self._size += len(text)
 
-    @property
-    def full(self) -> bool:
-        """True if the section should be flushed at the next suitable position."""
-        return self._size >= MAX_BUFFERED
-
-    @property
-    def overfull(self) -> bool:
-        """True if the section must be flushed at any position."""
-        return self._size >= 4 * MAX_BUFFERED
+    def ready(self, *, is_gap: bool = True) -> Iterator[Section]:
+        """Yield the collected text if it is long; if it does not end at a gap, only once it is very long."""
+        if self._size >= (MAX_BUFFERED if is_gap else 4 * MAX_BUFFERED):
+            yield from self.flush()
 
     def flush(self) -> Iterator[Section]:
         """Yield the collected text as a section."""

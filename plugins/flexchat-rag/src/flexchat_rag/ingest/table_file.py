@@ -13,9 +13,9 @@ from typing import Any
 
 import attrs
 
-from .archive import check_archive, transitional
 from .encoding import TextFile
 from .fields import FieldMapping, number_or_text, record_of
+from .office_files import check_archive, transitional
 from .sections import ENCRYPTED, Piece, Reading, SectionBuilder, Trouble, UnreadableFileError, check_size, short_reason
 
 MAX_FIELD_CHARS = 16_000_000
@@ -187,8 +187,7 @@ def _sheet(name: str, rows: Sequence[Sequence[Any]], mapping: FieldMapping, read
         yield from builder.heading(1, name)
         for _, row in texts:
             builder.add(f"{' | '.join(filter(None, row))}\n")
-            if builder.full:
-                yield from builder.flush()
+            yield from builder.ready()
         yield from builder.end()
         return
     names = column_names(texts[0][1], reading)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -22,8 +23,7 @@ def read_text(path: Path, reading: Reading) -> Iterator[Piece]:
             continue
         builder.add(line, line=number)
         number += line.endswith("\n")
-        if builder.overfull or (builder.full and not line.strip()):
-            yield from builder.flush()
+        yield from builder.ready(is_gap=not line.strip())
     yield from builder.end()
 
 
@@ -55,7 +55,7 @@ def _sections(lines: Iterator[tuple[int, str]], reading: Reading) -> Iterator[Se
     fence = ""
     before, earlier = "", ""  # the last line, not yet added, and the one before it
     before_number = 1
-    for number, line in _chain(first_lines, lines):
+    for number, line in itertools.chain(first_lines, lines):
         bare = line.rstrip("\n")
         if fence:
             closing = _FENCE.match(bare)
@@ -68,13 +68,17 @@ def _sections(lines: Iterator[tuple[int, str]], reading: Reading) -> Iterator[Se
             before = earlier = ""
             yield from builder.heading(len(atx[1]), _plain(atx[2] or ""), line=number)
             continue
-        elif (setext := _SETEXT.match(bare)) and _is_paragraph(before) and not earlier.strip():
+        elif (
+            (setext := _SETEXT.match(bare))
+            and before.strip()
+            and not _NO_PARAGRAPH.match(before)
+            and not earlier.strip()
+        ):
             yield from builder.heading(1 if setext[1][0] == "=" else 2, _plain(before), line=before_number)
             before = earlier = ""
             continue
         builder.add(before, line=before_number)
-        if builder.overfull or (builder.full and not before.strip() and not fence):
-            yield from builder.flush()
+        yield from builder.ready(is_gap=not before.strip() and not fence)
         earlier, before, before_number = before, line, number
     builder.add(before, line=before_number)
     yield from builder.end()
@@ -88,11 +92,6 @@ def _numbered(lines: Iterator[str | Trouble], troubles: list[Trouble]) -> Iterat
             continue
         yield number, line
         number += line.endswith("\n")
-
-
-def _chain(first: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    yield from first
-    yield from rest
 
 
 def _front_matter(
@@ -125,10 +124,6 @@ def _values(lines: list[str], reading: Reading) -> dict[str, str | int | float]:
         elif line.strip() and not line.lstrip().startswith("#"):
             reading.unread["line# of front matter not of the form NAME: VALUE"] += 1
     return values
-
-
-def _is_paragraph(line: str) -> bool:
-    return bool(line.strip()) and not _NO_PARAGRAPH.match(line)
 
 
 def _plain(heading: str) -> str:
@@ -169,8 +164,7 @@ def read_notebook(path: Path, reading: Reading) -> Iterator[Piece]:
                 builder.add(_output(output, reading))
         else:
             yield from _markdown(source, builder)
-        if builder.full:
-            yield from builder.flush()
+        yield from builder.ready()
     yield from builder.end()
 
 
