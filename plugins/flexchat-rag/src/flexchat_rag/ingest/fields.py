@@ -30,6 +30,14 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
 
 
+def _text_names(names: Any) -> tuple[str, ...]:
+    return _names(names, "text_fields")
+
+
+def _metadata_names(names: Any) -> tuple[str, ...] | None:
+    return None if names is None else _names(names, "metadata_fields")
+
+
 def _names(names: Any, what: str) -> tuple[str, ...]:
     if isinstance(names, list | tuple) and all(isinstance(name, str) and name for name in names):
         return tuple(names)
@@ -50,14 +58,12 @@ class FieldMapping:
         TypeError: A list of names is not a list or tuple, for example a single string.
     """
 
-    text_fields: tuple[str, ...] = attrs.field(default=(), converter=lambda names: _names(names, "text_fields"))
+    text_fields: tuple[str, ...] = attrs.field(default=(), converter=_text_names)
     text_separator: str | None = None
     title_field: str | None = None
     source_field: str | None = None
     id_field: str | None = None
-    metadata_fields: tuple[str, ...] | None = attrs.field(
-        default=None, converter=attrs.converters.optional(lambda names: _names(names, "metadata_fields"))
-    )
+    metadata_fields: tuple[str, ...] | None = attrs.field(default=None, converter=_metadata_names)
 
 
 def record_of(fields: Mapping[str, Any], mapping: FieldMapping, place: str) -> Record | Trouble:
