@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from flexchat.conversations.effect_rows import now_text
 from flexchat.domain import ConversationHistory, ConversationInfo, ConversationTurn
 from flexchat.domain.conversation import history_from_json, turn_from_parts, turn_to_parts
 from flexchat.domain.journal import TurnEnd
@@ -115,15 +115,25 @@ class SqliteConversations:
         self, conversation: str, turn: ConversationTurn, *, tenant: str, end: TurnEnd | None = None
     ) -> None:
         """Add a turn at the end; see JournalingStore."""
-        add, write_end = _turn_writer(conversation, turn, tenant), None if end is None else end_writer(end)
+        # Encoded here, outside the transaction, which holds the write lock.
+        key, write_end = _key(tenant, conversation), None if end is None else end_writer(end)
+        _key(turn.id)
+        try:
+            history, rest = turn_to_parts(turn)
+        except ValueError as error:
+            raise StorageError(f"conversations: {error}") from None
+        row = (*key, turn.id, rest, turn.text.casefold(), turn.status, history)
+        title, topic, at = turn.title, storable(turn.topic), storable(turn.at) or now_text()
 
         # One transaction: a kill leaves either an unfinished turn to resume, or a finished one in its conversation.
         # The end first: it checks the fence, so that an owner which lost the turn adds nothing.
         def write(database: sqlite3.Connection) -> bool:
-            is_kept = write_end is None or write_end(database)
-            if is_kept:
-                add(database)
-            return is_kept
+            if write_end is not None and not write_end(database):
+                return False
+            # No row if the turn is stored already: appending it again, after a lost answer, must not count it twice.
+            for (number,) in database.execute(_ADD, row).fetchall():
+                database.execute(_COUNT, (*key, title, topic, at, at, number, *turn.cost.summand))
+            return True
 
         if not await self.database.write(write):
             raise UnknownConversationError(conversation)
@@ -153,7 +163,7 @@ class SqliteConversations:
         values = {"tenant": whose, "conversation": which, "number": number, "id": id}
 
         def read(database: sqlite3.Connection) -> list[tuple[int, str, str | None]]:
-            rows = database.execute(_HISTORY_AFTER if after else _WHOLE_HISTORY, values).fetchall()
+            rows = database.execute(_NEW_HISTORY, values).fetchall()
             if not rows:
                 _find(database, (whose, which))  # raises if there is no such conversation
             return rows
@@ -242,48 +252,20 @@ class SqliteConversations:
         await self.database.aclose()
 
 
-def _turn_writer(conversation: str, turn: ConversationTurn, tenant: str) -> Callable[[sqlite3.Connection], None]:
-    """Prepare appending a turn to a conversation; the function returned does so in the caller's transaction.
-
-    Encoding happens here, outside the transaction, which holds the write lock.
-
-    Raises:
-        StorageError: The turn cannot be stored without change.
-    """
-    key = _key(tenant, conversation)
-    _key(turn.id)
-    try:
-        history, rest = turn_to_parts(turn)
-    except ValueError as error:
-        raise StorageError(f"conversations: {error}") from None
-    title, topic, folded = turn.title, storable(turn.topic), turn.text.casefold()
-    paid = turn.cost.summand
-    at = storable(turn.at) or datetime.now(UTC).isoformat(timespec="milliseconds")
-
-    def add(database: sqlite3.Connection) -> None:
-        added = database.execute(
-            "INSERT INTO turns (tenant, conversation, id, turn, folded_text, status, history) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING number",
-            (*key, turn.id, rest, folded, turn.status, history),
-        ).fetchall()
-        # No row if the turn is stored already: appending it again, after a lost answer, must not count it twice.
-        for (number,) in added:
-            database.execute(
-                "INSERT INTO conversations "
-                "(tenant, id, title, topic, turns, started_at, used_at, last_turn, cost, unpriced) "
-                "VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET turns = turns + 1, "
-                "topic = excluded.topic, used_at = excluded.used_at, last_turn = excluded.last_turn, "
-                "unpriced = unpriced + excluded.unpriced, cost = CASE WHEN excluded.cost IS NULL THEN cost "
-                f"ELSE min(coalesce(cost, 0) + excluded.cost, {_MAX_COST}) END",
-                (*key, title, topic, at, at, number, *paid),
-            )
-
-    return add
-
-
+_ADD = (
+    "INSERT INTO turns (tenant, conversation, id, turn, folded_text, status, history) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING number"
+)
+_COUNT = (
+    "INSERT INTO conversations (tenant, id, title, topic, turns, started_at, used_at, last_turn, cost, unpriced) "
+    "VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET turns = turns + 1, topic = excluded.topic, "
+    "used_at = excluded.used_at, last_turn = excluded.last_turn, unpriced = unpriced + excluded.unpriced, "
+    "cost = CASE WHEN excluded.cost IS NULL THEN cost "
+    f"ELSE min(coalesce(cost, 0) + excluded.cost, {_MAX_COST}) END"
+)
 # One statement, so that a deletion cannot come in between: the turn of the version, without its text, and all after it;
 # every turn if that one is gone.
-_HISTORY_AFTER = """
+_NEW_HISTORY = """
 WITH known AS (
     SELECT number FROM turns
     WHERE number = :number AND id = :id AND tenant = :tenant AND conversation = :conversation
@@ -291,11 +273,6 @@ WITH known AS (
 SELECT number, id, CASE WHEN number = (SELECT number FROM known) THEN NULL ELSE coalesce(history, turn) END
 FROM turns WHERE tenant = :tenant AND conversation = :conversation
 AND number >= coalesce((SELECT number FROM known), 0) ORDER BY number
-"""
-
-_WHOLE_HISTORY = """
-SELECT number, id, coalesce(history, turn) FROM turns
-WHERE tenant = :tenant AND conversation = :conversation ORDER BY number
 """
 
 _HAS_WORDS = """(

@@ -16,7 +16,7 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -124,8 +124,6 @@ class Database:
         Raises:
             StorageError: The file cannot be used.
         """
-        if self._is_new():  # only the writer creates a file and migrates it
-            await self._run(self._writing, lambda: self._guarded(self._connection))
         return await self._run(self._reading, lambda: self._read(work))
 
     def write_blocking(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -134,8 +132,6 @@ class Database:
 
     def read_blocking(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Read from synchronous code: like ``read``, blocking the calling thread."""
-        if self._is_new():
-            self._submit(self._writing, lambda: self._guarded(self._connection)).result()
         return self._submit(self._reading, lambda: self._read(work)).result()
 
     async def empty_log(self) -> None:
@@ -148,9 +144,10 @@ class Database:
         """
 
         def truncate() -> None:
-            self._connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            with self._guarding():
+                self._connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
-        await self._run(self._writing, lambda: self._guarded(truncate))
+        await self._run(self._writing, truncate)
 
     async def aclose(self) -> None:
         """Close the file after finishing pending writes. May be called twice."""
@@ -165,11 +162,9 @@ class Database:
         self._writing.shutdown(wait=True)
         self._reading.shutdown(wait=True)
         with contextlib.suppress(sqlite3.Error):
-            for connection in self._readers:
-                connection.close()
-            for each in (self._writer, self._quick):
-                if each is not None:
-                    each.close()
+            for connection in (*self._readers, self._writer, self._quick):
+                if connection is not None:
+                    connection.close()
         self._readers, self._writer, self._quick, self._opened = [], None, None, None
 
     async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
@@ -199,7 +194,8 @@ class Database:
         self._process = os.getpid()
 
     def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        return self._guarded(lambda: self._in_transaction(self._connection(), work))
+        with self._guarding():
+            return self._in_transaction(self._connection(), work)
 
     def _run_inline(self, work: Callable[[sqlite3.Connection], object]) -> bool:
         """Run *work* in the calling thread if that needs no waiting; return whether it ran and was committed."""
@@ -228,7 +224,9 @@ class Database:
         self._quick.execute("PRAGMA wal_autocheckpoint = 0")
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        def view() -> T:
+        if self._is_new() and not self._in_memory:  # only the writer creates a file and migrates it
+            self._submit(self._writing, self._open_file).result()
+        with self._guarding():
             connection = self._reader()
             connection.execute("BEGIN")
             try:
@@ -236,7 +234,9 @@ class Database:
             finally:
                 connection.execute("ROLLBACK")
 
-        return self._guarded(view)
+    def _open_file(self) -> None:
+        with self._guarding():
+            self._connection()
 
     def _reader(self) -> sqlite3.Connection:
         """Return this thread's reading connection; reopen it if the writer has since opened another file."""
@@ -403,9 +403,10 @@ class Database:
         if connection.execute("PRAGMA user_version").fetchone()[0] != len(self._migrations):
             self._in_transaction(connection, bring_up_to_date)
 
-    def _guarded(self, work: Callable[[], T]) -> T:
+    @contextlib.contextmanager
+    def _guarding(self) -> Iterator[None]:
         try:
-            return work()
+            yield
         except sqlite3.Error as error:
             recovery = self._recover_from_damage() if self._opened is not None and is_damage(error) else None
             raise StorageError(f"{self._kind}: '{self.path}' {recovery or _explain(error)}") from error

@@ -5,12 +5,12 @@ from __future__ import annotations
 import builtins
 import json
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import attrs
-from flexchat.conversations.effect_rows import seconds_since_boot
+from flexchat.conversations.effect_rows import now_text, seconds_since_boot, time_text
 from flexchat.domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnKey, TurnState
 from flexchat.domain.text import storable
 from flexchat.errors import LostTurnError, StorageError, TurnNotWaitingError, UnknownTurnError
@@ -117,13 +117,13 @@ class SqliteJournal:
         self, key: str, *, tenant: str, turn: str, digest: str, keep_s: float, instead_of: TurnKey | None = None
     ) -> TurnKey:
         """Bind an idempotency key to a turn; see TurnJournal."""
-        new = TurnKey(key=key, tenant=tenant, turn=turn, digest=digest, bound_at=_now())
+        new = TurnKey(key=key, tenant=tenant, turn=turn, digest=digest, bound_at=now_text())
         # Compare and swap: the binding is replaced only while it is the one the caller has seen. Comparing with NULL is
         # never true, so that without instead_of an existing binding always stays.
         expected = (None, None) if instead_of is None else (instead_of.turn, instead_of.begun)
 
         def bind(database: sqlite3.Connection) -> TurnKey:
-            database.execute("DELETE FROM turn_keys WHERE bound_at <= ?", (_ago(keep_s),))
+            database.execute("DELETE FROM turn_keys WHERE bound_at <= ?", (time_text(time.time() - keep_s),))
             values = (tenant, key, turn, digest, new.bound_at, *expected)
             if database.execute(_BIND, values).fetchall():
                 return new
@@ -282,7 +282,7 @@ class SqliteJournal:
 
     async def forget(self, *, older_than_s: float, events_older_than_s: float) -> int:
         """Delete turns that ended long ago; see TurnJournal."""
-        until, events_until = _ago(older_than_s), _ago(events_older_than_s)
+        until, events_until = (time_text(time.time() - age) for age in (older_than_s, events_older_than_s))
 
         def forget(database: sqlite3.Connection) -> int:
             database.execute(f"DELETE FROM journal_events WHERE turn IN (SELECT id {_ENDED})", (events_until,))
@@ -319,7 +319,7 @@ def end_writer(end: TurnEnd, *, is_apart: bool = False) -> Callable[[sqlite3.Con
             database.execute("UPDATE journal_turns SET message = '' WHERE id = ?", (turn.id,))
         database.execute(
             "UPDATE journal_turns SET state = ?, ended_at = ?, error = ? WHERE id = ?",
-            (end.state, _now(), storable(end.error) if is_kept else "", turn.id),
+            (end.state, now_text(), storable(end.error) if is_kept else "", turn.id),
         )
         return is_kept
 
@@ -361,7 +361,7 @@ def _begin_or_check(
         database.execute(
             "INSERT INTO journal_turns (id, tenant, conversation, state, message, owner, fence, began_at, key) "
             "VALUES (?, ?, ?, 'running', ?, ?, ?, ?, ?)",
-            (*ids, storable(turn.message), turn.owner, turn.fence, turn.began_at or _now(), turn.key),
+            (*ids, storable(turn.message), turn.owner, turn.fence, turn.began_at or now_text(), turn.key),
         )
         if turn.key:
             query = "UPDATE turn_keys SET begun = 1 WHERE tenant = ? AND key = ? AND turn = ?"
@@ -407,15 +407,3 @@ def _find(database: sqlite3.Connection, id: str, tenant: str) -> JournaledTurn:
 
 def _turn(row: tuple[Any, ...]) -> JournaledTurn:
     return JournaledTurn(**dict(zip(_FIELDS, row, strict=True)))
-
-
-def _now() -> str:
-    return _text(datetime.now(UTC))
-
-
-def _ago(seconds: float) -> str:
-    return _text(datetime.fromtimestamp(datetime.now(UTC).timestamp() - seconds, UTC))
-
-
-def _text(at: datetime) -> str:
-    return at.isoformat(timespec="milliseconds")

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import builtins
 import sqlite3
+import time
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import attrs
-from flexchat.conversations.effect_rows import (
-    claimed_anew,
-    mark_if_dead,
-    now_text,
-    outcome_of,
-    seconds_since_boot,
-    settled,
-)
+from flexchat.conversations import effect_rows
+from flexchat.conversations.effect_rows import mark_if_dead, now_text, seconds_since_boot, time_text
 from flexchat.domain import Claim, Effect, EffectCall, EffectState
 from flexchat.domain.text import storable
 from flexchat.errors import UnknownEffectError
@@ -99,7 +93,7 @@ class SqliteLedger:
         """Claim an effect; see EffectLedger."""
         call = attrs.evolve(call, arguments=storable(call.arguments), place=storable(call.place))
 
-        new = claimed_anew(call, None, owner, now_text())
+        new = effect_rows.claimed_anew(call, None, owner, now_text())
         values = _values(new)
 
         def claim(database: sqlite3.Connection) -> Claim:
@@ -107,12 +101,11 @@ class SqliteLedger:
             if database.execute(_INSERT, values).rowcount:
                 renew(database, owner, lease_s)
                 return Claim("yours", new)
-            row = _row(database, call.key)
-            assert row is not None
-            outcome = outcome_of(row, call, _lives(database, row.owner), take_over)
+            row = _effect(database.execute(f"SELECT {_COLUMNS} FROM effects WHERE key = ?", (call.key,)).fetchone())
+            outcome = effect_rows.outcome_of(row, call, _lives(database, row.owner), take_over)
             if outcome == "yours":
                 # A higher fence: whatever the previous owner still writes to this row from now on is ignored.
-                row = claimed_anew(call, row, owner, now_text())
+                row = effect_rows.claimed_anew(call, row, owner, now_text())
                 _write(database, row)
                 renew(database, owner, lease_s)
             return Claim(outcome, row)
@@ -157,7 +150,7 @@ class SqliteLedger:
         def settle(database: sqlite3.Connection) -> Effect:
             row = _find(database, key, tenant)
             lives = _lives(database, row.owner)
-            changed = settled(row, lives, state, storable(by), storable(note), result, now_text())
+            changed = effect_rows.settled(row, lives, state, storable(by), storable(note), result, now_text())
             _write(database, changed)
             return changed
 
@@ -215,13 +208,13 @@ class SqliteLedger:
                 f"UPDATE effects SET {_NO_TEXTS} WHERE state IN ('done', 'failed') "
                 f"AND ended_at <> '' AND ended_at < ? AND {_OVER} "
                 "AND (arguments <> '' OR note <> '' OR result IS NOT NULL OR handle IS NOT NULL)",
-                (_ago(older_than_s),),
+                (time_text(time.time() - older_than_s),),
             )
             database.execute(
                 f"DELETE FROM effects WHERE state IN ('done', 'failed') AND ended_at <> '' AND ended_at < ? "
                 f"AND {_OVER} AND NOT EXISTS (SELECT 1 FROM conversations WHERE conversations.tenant = effects.tenant "
                 "AND conversations.id = effects.conversation)",
-                (_ago(max(older_than_s, _DAY_S)),),
+                (time_text(time.time() - max(older_than_s, _DAY_S)),),
             )
             database.execute(
                 "DELETE FROM owners WHERE NOT (renewed <= :now AND :now < renewed + lease) AND NOT EXISTS "
@@ -244,11 +237,6 @@ class SqliteLedger:
 def forget_texts(database: sqlite3.Connection, tenant: str, conversation: str) -> None:
     """Delete the texts of a conversation's effects in the caller's transaction; the rows still prevent repeats."""
     database.execute(f"UPDATE effects SET {_NO_TEXTS} WHERE tenant = ? AND conversation = ?", (tenant, conversation))
-
-
-def _row(database: sqlite3.Connection, key: str) -> Effect | None:
-    row = database.execute(f"SELECT {_COLUMNS} FROM effects WHERE key = ?", (key,)).fetchone()
-    return None if row is None else _effect(row)
 
 
 def _find(database: sqlite3.Connection, key: str, tenant: str) -> Effect:
@@ -287,7 +275,3 @@ def _lives(database: sqlite3.Connection, owner: str) -> bool:
     row = database.execute("SELECT renewed, lease FROM owners WHERE owner = ?", (owner,)).fetchone()
     # A renewal "in the future" is one from before a restart of the machine: its owner is dead.
     return row is not None and row[0] <= seconds_since_boot() < row[0] + row[1]
-
-
-def _ago(seconds: float) -> str:
-    return (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat(timespec="milliseconds")
