@@ -6,15 +6,12 @@ import asyncio
 import base64
 import urllib.parse
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flexchat.store import RetrievalError
-from flexchat_sdk import ProviderError
+from flexchat_sdk import HttpAnswer, HttpClient, ProviderError, Timeouts, refusal_data, refusal_text, to_bytes
 
 from .config import Auth, WrapperConfig
-
-if TYPE_CHECKING:
-    from flexchat_sdk import HttpAnswer, HttpClient
 
 _AGAIN = frozenset({429, 502, 503, 504})
 """Statuses after which the same request may succeed. Not 500: the wrapper also returns it for invalid requests."""
@@ -49,10 +46,7 @@ class WrapperApi:
         Raises:
             WrapperError: The request was rejected, not answered, or answered with something other than JSON.
         """
-        from flexchat_sdk import to_bytes
-
-        data = to_bytes(body) if body is not None else b""
-        retry = self._config.retry
+        data, retry = b"" if body is None else to_bytes(body), self._config.retry
         for attempt in range(1, retry.max_attempts + 1):
             try:
                 answer = await self._client().send(method, path, data, timeout_s=patience * self._config.timeout / 1000)
@@ -72,8 +66,6 @@ class WrapperApi:
 
     def _client(self) -> HttpClient:
         if self._http is None:
-            from flexchat_sdk import HttpClient, Timeouts
-
             config, timeouts = self._config, Timeouts(total_s=2 * self._config.timeout / 1000)
             sent = {"accept": "application/json", **_auth_headers(config.auth)}
             sent |= {name.lower(): value for name, value in config.headers.items()}
@@ -83,8 +75,6 @@ class WrapperApi:
 
     def _read(self, answer: HttpAnswer) -> Any:
         """Decode a response. An unhealthy wrapper returns status 200 with a list of [body, intended status]."""
-        from flexchat_sdk import refusal_data
-
         data, status = refusal_data(answer.body), answer.status
         if isinstance(data, list) and len(data) == 2 and isinstance(data[1], int) and data[1] >= 400:
             data, status = data
@@ -96,8 +86,6 @@ class WrapperApi:
         return data
 
     def _refusal_reason(self, data: Any) -> str:
-        from flexchat_sdk import refusal_text
-
         detail = data.get("detail", data.get("error", data)) if isinstance(data, dict) else data
         return refusal_text(detail if isinstance(detail, str) else str(detail), self._client().mask) or "without a word"
 

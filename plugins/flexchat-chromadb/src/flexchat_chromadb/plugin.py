@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flexchat.plugin import hookimpl
-from flexchat.store import DocumentStoreType
+from flexchat.store import DocumentStore, DocumentStoreContext, DocumentStoreType
 
 from .config import WrapperConfig
-from .store import WrapperStore
+
+
+def create(config: WrapperConfig, context: DocumentStoreContext) -> DocumentStore:
+    """Create the store for one ``stores`` entry."""
+    from .store import WrapperStore
+
+    return WrapperStore(config, context)
 
 
 @hookimpl
@@ -17,6 +23,6 @@ def flexchat_register_document_stores() -> Iterable[DocumentStoreType]:
     yield DocumentStoreType(
         name="chromadb-wrapper",
         config_class=WrapperConfig,
-        create=WrapperStore,
+        create=create,
         summary="the original's RAG wrapper over ChromaDB, as it runs",
     )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import functools
 import itertools
 import json
 import math
 import urllib.parse
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import attrs
 from flexchat.store import (
@@ -31,21 +32,12 @@ from flexchat.store import (
     storable,
 )
 
+from . import documents as chroma
 from .api import WrapperApi, WrapperError, quoted
 from .config import WrapperConfig
-from .documents import (
-    ID_FIELD,
-    Stored,
-    checked_name,
-    chroma_filter,
-    collection_metadata,
-    prepared,
-    read_collection,
-    read_document,
-    read_stored,
-    wire_document,
-)
+from .documents import Stored, checked_name, chroma_filter, read_collection
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Hits = list[tuple[float, Document]]
 
@@ -57,6 +49,27 @@ _RERANKED = 30
 """Hits the cross-encoder reads."""
 
 
+def serialized(
+    method: Callable[Concatenate[WrapperStore, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[WrapperStore, P], Coroutine[Any, Any, T]]:
+    """Run one call of a store at a time, and to its end even if its caller is cancelled."""
+
+    @functools.wraps(method)
+    async def run(store: WrapperStore, /, *args: P.args, **keywords: P.kwargs) -> T:
+        async def run_alone() -> T:
+            async with store.lock:
+                return await method(store, *args, **keywords)
+
+        task = asyncio.ensure_future(run_alone())
+        store.writes.add(task)
+        task.add_done_callback(store.writes.discard)
+        # Mark the exception as retrieved: a cancelled caller no longer awaits the task.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(task)
+
+    return run
+
+
 class WrapperStore:
     """The document store of one ``stores`` entry."""
 
@@ -66,8 +79,8 @@ class WrapperStore:
         self._name = context.name
         self._reranker = context.reranker
         self._api = WrapperApi(config, context.name)
-        self._lock = asyncio.Lock()
-        self._writes: set[asyncio.Task[Any]] = set()
+        self.lock = asyncio.Lock()
+        self.writes: set[asyncio.Task[Any]] = set()
         self._can_rerank: bool | None = None
 
     async def query(
@@ -100,117 +113,15 @@ class WrapperStore:
         listed = [read_collection(each) for each in _tables(answer, "collections")]
         return sorted((each for each in listed if each.name), key=lambda each: each.name)
 
+    @serialized
     async def add(self, documents: Sequence[Document], *, collection: str, source: Source | None = None) -> int:
         """Store documents; see DocumentStore. Changed ones are deleted first: the wrapper ignores existing ids."""
-        return await self._write(self._add(documents, checked_name(collection), source))
-
-    async def delete(
-        self,
-        *,
-        collection: str,
-        ids: Sequence[str] | None = None,
-        sources: Sequence[str] | None = None,
-        where: Where | None = None,
-    ) -> int:
-        """Delete documents; see DocumentStore. Reads the matching documents first, to delete them by id."""
-        condition, id_set = read_filter(where), None if ids is None else {storable(id) for id in ids}
-        source_names = None if sources is None else {storable(source) for source in sources}
-
-        async def work() -> int:
-            about = await self._collection(collection)
-            matching = [
-                each.document.id or ""
-                for each in await self._all(about, where)
-                if holds(condition, each.document.metadata)
-                and (id_set is None or each.document.id in id_set)
-                and (source_names is None or each.document.source in source_names)
-            ]
-            await self._remove(matching, about)
-            return len(matching)
-
-        return await self._write(work())
-
-    async def list(
-        self, *, collection: str, where: Where | None = None, limit: int = 100, after: str | None = None
-    ) -> Sequence[Document]:
-        """Return documents ordered by id; see DocumentStore. Each page reads all matching documents."""
-        condition, about = read_filter(where), await self._collection(collection)
-        matching = [each.document for each in await self._all(about, where)]
-        matching = [d for d in matching if holds(condition, d.metadata) and (after is None or (d.id or "") > after)]
-        return sorted(matching, key=lambda document: document.id or "")[:limit]
-
-    async def sources(self, *, collection: str, limit: int = 1000, after: str | None = None) -> Sequence[Source]:
-        """Return the sources passed to add; see DocumentStore. Reads the whole collection."""
-        by_name: dict[str, list[Stored]] = {}
-        for each in await self._all(await self._collection(collection), None):
-            if each.digest is not None and each.document.source is not None:
-                by_name.setdefault(each.document.source, []).append(each)
-        names = [name for name in sorted(by_name) if after is None or name > after]
-        return [_source(name, by_name[name]) for name in names[:limit]]
-
-    async def save_collection(self, collection: Collection) -> None:
-        """Create a collection, or replace its description; see DocumentStore."""
-        checked_name(collection.name)
-
-        async def work() -> None:
-            try:
-                old = await self._collection(collection.name)
-            except UnknownCollectionError:
-                await self._create(collection)
-                return
-            metadata = collection_metadata(collection)
-            if old.embedding is not None:
-                metadata["embedding_model"] = old.embedding
-            # Replace rather than merge: a merge would resend the distance metric, which Chroma rejects.
-            path = f"/collections/{quoted(collection.name)}/metadata?merge=false"
-            await self._api.ask("PUT", path, {"metadata": metadata})
-
-        await self._write(work())
-
-    async def delete_collection(self, name: str) -> None:
-        """Delete a collection; see DocumentStore."""
-
-        async def work() -> None:
-            await self._collection(name)
-            await self._api.ask("DELETE", f"/collections/{quoted(name)}")
-
-        await self._write(work())
-
-    async def check_health(self) -> Mapping[str, Any]:
-        """Return the wrapper's health report.
-
-        Raises:
-            RetrievalError: The wrapper is unreachable or unhealthy.
-        """
-        answer: Mapping[str, Any] = await self._api.ask("GET", self._config.health_check_endpoint)
-        return answer
-
-    async def aclose(self) -> None:
-        """Wait for pending writes, then close all connections."""
-        await asyncio.gather(*self._writes, return_exceptions=True)
-        await self._api.aclose()
-
-    async def _write(self, work: Coroutine[Any, Any, T]) -> T:
-        async def alone() -> T:
-            async with self._lock:
-                return await work
-
-        task = asyncio.ensure_future(alone())
-        self._writes.add(task)
-        task.add_done_callback(self._finish_write)
-        return await asyncio.shield(task)
-
-    def _finish_write(self, task: asyncio.Task[Any]) -> None:
-        self._writes.discard(task)
-        if not task.cancelled():
-            task.exception()  # Mark the exception as retrieved: a cancelled caller no longer awaits this task.
-
-    async def _add(self, documents: Sequence[Document], name: str, source: Source | None) -> int:
+        name = checked_name(collection)
         try:
             about, is_new = await self._collection(name), False
         except UnknownCollectionError:
             about, is_new = Collection(name=name), True
-        new = {d.id: d for d in (prepared(document, about) for document in documents)}
+        new = {d.id: d for d in (chroma.prepared(document, about) for document in documents)}
         if is_new:
             about = await self._create(about)
         old = {each.document.id: each for each in await self._own_documents([*new], about)} if not is_new else {}
@@ -232,6 +143,83 @@ class WrapperStore:
             await self._remove([each.document.id or "" for each in stored if each.digest != marks.digest], about)
         return sum(id not in old or old[id].document != document for id, document in new.items())
 
+    @serialized
+    async def delete(
+        self,
+        *,
+        collection: str,
+        ids: Sequence[str] | None = None,
+        sources: Sequence[str] | None = None,
+        where: Where | None = None,
+    ) -> int:
+        """Delete documents; see DocumentStore. Reads the matching documents first, to delete them by id."""
+        condition, id_set = read_filter(where), None if ids is None else {storable(id) for id in ids}
+        source_names = None if sources is None else {storable(source) for source in sources}
+        about = await self._collection(collection)
+        matching = [
+            each.document.id or ""
+            for each in await self._all(about, where)
+            if holds(condition, each.document.metadata)
+            and (id_set is None or each.document.id in id_set)
+            and (source_names is None or each.document.source in source_names)
+        ]
+        await self._remove(matching, about)
+        return len(matching)
+
+    async def list(
+        self, *, collection: str, where: Where | None = None, limit: int = 100, after: str | None = None
+    ) -> Sequence[Document]:
+        """Return documents ordered by id; see DocumentStore. Each page reads all matching documents."""
+        condition, about = read_filter(where), await self._collection(collection)
+        matching = [each.document for each in await self._all(about, where)]
+        matching = [d for d in matching if holds(condition, d.metadata) and (after is None or (d.id or "") > after)]
+        return sorted(matching, key=lambda document: document.id or "")[:limit]
+
+    async def sources(self, *, collection: str, limit: int = 1000, after: str | None = None) -> Sequence[Source]:
+        """Return the sources passed to add; see DocumentStore. Reads the whole collection."""
+        by_name: dict[str, list[Stored]] = {}
+        for each in await self._all(await self._collection(collection), None):
+            if each.digest is not None and each.document.source is not None:
+                by_name.setdefault(each.document.source, []).append(each)
+        names = [name for name in sorted(by_name) if after is None or name > after]
+        return [_source(name, by_name[name]) for name in names[:limit]]
+
+    @serialized
+    async def save_collection(self, collection: Collection) -> None:
+        """Create a collection, or replace its description; see DocumentStore."""
+        checked_name(collection.name)
+        try:
+            old = await self._collection(collection.name)
+        except UnknownCollectionError:
+            await self._create(collection)
+            return
+        metadata = chroma.collection_metadata(collection)
+        if old.embedding is not None:
+            metadata["embedding_model"] = old.embedding
+        # Replace rather than merge: a merge would resend the distance metric, which Chroma rejects.
+        path = f"/collections/{quoted(collection.name)}/metadata?merge=false"
+        await self._api.ask("PUT", path, {"metadata": metadata})
+
+    @serialized
+    async def delete_collection(self, name: str) -> None:
+        """Delete a collection; see DocumentStore."""
+        await self._collection(name)
+        await self._api.ask("DELETE", f"/collections/{quoted(name)}")
+
+    async def check_health(self) -> Mapping[str, Any]:
+        """Return the wrapper's health report.
+
+        Raises:
+            RetrievalError: The wrapper is unreachable or unhealthy.
+        """
+        answer: Mapping[str, Any] = await self._api.ask("GET", self._config.health_check_endpoint)
+        return answer
+
+    async def aclose(self) -> None:
+        """Wait for pending writes, then close all connections."""
+        await asyncio.gather(*self.writes, return_exceptions=True)
+        await self._api.aclose()
+
     async def _replace(self, new: Sequence[Stored], old: Mapping[str | None, Stored], about: Collection) -> None:
         """Replace documents; if the wrapper rejects the new ones, restore the old ones."""
         replaced = [old[each.document.id] for each in new if each.document.id in old]
@@ -248,7 +236,7 @@ class WrapperStore:
 
     async def _post(self, stored: Sequence[Stored], about: Collection) -> None:
         if stored:
-            body = {"documents": [wire_document(each, about) for each in stored]}
+            body = {"documents": [chroma.wire_document(each, about) for each in stored]}
             await self._api.ask("POST", f"/collections/{quoted(about.name)}/documents", body, patience=2)
 
     async def _remove(self, ids: Sequence[str], about: Collection) -> None:
@@ -260,7 +248,7 @@ class WrapperStore:
         """Return the stored documents among *ids* that FlexChat added."""
         documents: list[Stored] = []
         for part in _parts(ids, _IDS_PER_QUESTION):
-            where = {"$or": [{ID_FIELD: id} for id in part]} if part[1:] else {ID_FIELD: part[0]}
+            where = {"$or": [{chroma.ID_FIELD: id} for id in part]} if part[1:] else {chroma.ID_FIELD: part[0]}
             documents += await self._pages(about, where)
         return documents
 
@@ -273,7 +261,7 @@ class WrapperStore:
             parameters = {"limit": str(_PAGE), "offset": str(offset), **({"where": json.dumps(where)} if where else {})}
             path = f"/collections/{quoted(about.name)}/documents?{urllib.parse.urlencode(parameters)}"
             page = _tables(await self._api.ask("GET", path), "documents")
-            documents += [read_stored(each, about) for each in page]
+            documents += [chroma.read_stored(each, about) for each in page]
             if len(page) < _PAGE:
                 break
         return documents
@@ -299,7 +287,7 @@ class WrapperStore:
     async def _create(self, collection: Collection) -> Collection:
         body = {
             "name": collection.name,
-            "metadata": collection_metadata(collection),
+            "metadata": chroma.collection_metadata(collection),
             "embedding_model": self._config.embedding_model or await self._first_model(),
         }
         try:
@@ -326,7 +314,7 @@ class WrapperStore:
         if isinstance(metadata, Mapping):
             about = read_collection({"name": about.name, "count": about.documents, "metadata": metadata})
         results = [each for each in _tables(answer, "results") if _is_number(each.get("distance"))]
-        hits = [(max(0.0, float(each["distance"])), read_document(each, about)) for each in results]
+        hits = [(max(0.0, float(each["distance"])), chroma.read_document(each, about)) for each in results]
         return [(distance, document) for distance, document in hits if document.text.strip()]
 
     @property
