@@ -9,9 +9,9 @@ import zipfile
 
 import docx
 import pytest
-from flexchat_rag.ingest.fields import FieldMapping
-from flexchat_rag.ingest.kinds import kind_of
+from flexchat_rag.ingest.files import kind_of
 from flexchat_rag.ingest.pipeline import IngestOptions, add_files
+from flexchat_rag.ingest.records import FieldMapping
 from flexchat_rag.ingest.sections import Record, Trouble, UnreadableFileError
 
 pytestmark = pytest.mark.slow
@@ -209,13 +209,13 @@ async def test_a_reader_that_breaks_costs_one_file(tmp_path, monkeypatch):
     """A mistake of ours, or of a library, is told as any other failure."""
     (tmp_path / "a.md").write_text("a")
     (tmp_path / "b.txt").write_text("b")
-    from flexchat_rag.ingest import kinds
+    from flexchat_rag.ingest import files
 
     def broken(path, reading):
         raise AssertionError("never thought of")
         yield
 
-    monkeypatch.setitem(kinds._BY_SUFFIX, ".md", kinds.Kind("Markdown", ".md", broken))
+    monkeypatch.setitem(files._BY_SUFFIX, ".md", files.Kind("Markdown", ".md", broken))
     report, store = await fill(tmp_path)
     assert report.failures == [f"{tmp_path}/a.md cannot be read (AssertionError: never thought of)"]
     assert [document.text for document in store.documents] == ["b"]

@@ -10,8 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .ingest.fields import FieldMapping
     from .ingest.pipeline import IngestOptions, IngestReport, add_files
+    from .ingest.records import FieldMapping
 
 __all__ = ["FieldMapping", "IngestOptions", "IngestReport", "add_files"]
 

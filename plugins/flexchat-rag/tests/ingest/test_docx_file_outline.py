@@ -1,8 +1,8 @@
 """The outline of a Word document."""
 
 import docx
-from flexchat_rag.ingest.fields import FieldMapping
-from flexchat_rag.ingest.kinds import kind_of
+from flexchat_rag.ingest.files import kind_of
+from flexchat_rag.ingest.records import FieldMapping
 
 
 def read(path, **mapping):

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from flexchat_rag.ingest.fields import FieldMapping, number_or_text
-from flexchat_rag.ingest.kinds import kind_of
+from flexchat_rag.ingest.files import kind_of
+from flexchat_rag.ingest.records import FieldMapping, number_or_text
 from flexchat_rag.ingest.sections import Record, Trouble
 
 

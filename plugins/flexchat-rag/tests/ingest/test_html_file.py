@@ -1,8 +1,8 @@
 """HTML files."""
 
 import pytest
-from flexchat_rag.ingest.fields import FieldMapping
-from flexchat_rag.ingest.kinds import kind_of
+from flexchat_rag.ingest.files import kind_of
+from flexchat_rag.ingest.records import FieldMapping
 
 
 def read(path, **mapping):

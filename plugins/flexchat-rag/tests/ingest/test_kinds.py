@@ -6,7 +6,7 @@ import zipfile
 
 import docx
 import pytest
-from flexchat_rag.ingest.kinds import kind_of
+from flexchat_rag.ingest.files import kind_of
 from flexchat_rag.ingest.sections import Reading, UnreadableFileError
 
 PDF = b"%PDF-1.4\n1 0 obj\n<<>>\nendobj\n"

@@ -1,7 +1,7 @@
 """The kind of a file by its name."""
 
 import pytest
-from flexchat_rag.ingest.kinds import kind_of, known_kind
+from flexchat_rag.ingest.files import kind_of, known_kind
 from flexchat_rag.ingest.sections import UnreadableFileError
 
 

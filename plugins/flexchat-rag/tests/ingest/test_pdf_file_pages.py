@@ -2,8 +2,8 @@
 
 import pytest
 from flexchat_rag.ingest import pdf_file
-from flexchat_rag.ingest.fields import FieldMapping
-from flexchat_rag.ingest.kinds import kind_of
+from flexchat_rag.ingest.files import kind_of
+from flexchat_rag.ingest.records import FieldMapping
 from flexchat_rag.ingest.sections import UnreadableFileError
 
 

@@ -4,8 +4,8 @@ import json
 import time
 
 import pytest
-from flexchat_rag.ingest.fields import MAX_METADATA_CHARS, MAX_METADATA_FIELDS, FieldMapping
 from flexchat_rag.ingest.pipeline import add_files
+from flexchat_rag.ingest.records import MAX_METADATA_CHARS, MAX_METADATA_FIELDS, FieldMapping
 from flexchat_rag.ingest.sections import Record, Trouble, UnreadableFileError
 
 

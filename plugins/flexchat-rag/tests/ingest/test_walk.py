@@ -3,8 +3,8 @@
 import os
 
 import pytest
+from flexchat_rag.ingest.files import Walk, source_name
 from flexchat_rag.ingest.sections import Trouble
-from flexchat_rag.ingest.walk import Walk, source_name
 
 
 @pytest.fixture(autouse=True)

@@ -118,8 +118,8 @@ def _read_options(
     **options: Any,
 ) -> tuple[dict[str, Any], IngestOptions]:
     """Return what the options change in the collection, and how files are read."""
-    from ..ingest.fields import FieldMapping, number_or_text
     from ..ingest.pipeline import IngestOptions
+    from ..ingest.records import FieldMapping, number_or_text
 
     size = _SIZE.fullmatch(max_file_size.strip())
     if size is None:

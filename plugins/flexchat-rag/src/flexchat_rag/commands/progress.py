@@ -10,8 +10,8 @@ from typing import Any
 
 from flexchat.store import DocumentStore, run_in_thread
 
+from ..ingest.files import Walk
 from ..ingest.pipeline import IngestOptions, IngestReport, add_files
-from ..ingest.walk import Walk
 from .opening import format_count, format_seconds
 
 SECONDS_BEFORE_THE_FIRST_LINE = 2.0

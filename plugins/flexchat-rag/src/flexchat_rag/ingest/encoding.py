@@ -31,20 +31,12 @@ class Guess:
 
     Attributes:
         certainty: Its weight among all plausible encodings, 0 to 1.
-        example: A word of the text in this encoding; other_example is the same word in *other*, the runner-up.
+        note: The assumption, with a word of the text that the runner-up reads differently.
     """
 
     encoding: str
     certainty: float
-    example: str = ""
-    other: str = ""
-    other_example: str = ""
-
-    def __str__(self) -> str:
-        text = f"was read as {self.encoding}, a guess ({self.certainty:.0%} certain)"
-        if self.other:
-            text += f": '{self.example}', which is '{self.other_example}' in {self.other}"
-        return text
+    note: str
 
 
 def guessed(sample: bytes) -> Guess:
@@ -53,7 +45,8 @@ def guessed(sample: bytes) -> Guess:
     Raises:
         UnreadableFileError: They are in none.
     """
-    readings = _readings(sample[:MAX_SAMPLE_BYTES])
+    sample = sample[:MAX_SAMPLE_BYTES]
+    readings = _readings(sample)
     if not readings:
         raise UnreadableFileError("is not text: it is neither UTF-8 nor in any other known encoding")
     least = min(mess for mess, _ in readings.values())
@@ -63,23 +56,20 @@ def guessed(sample: bytes) -> Guess:
     weights: dict[str, float] = {}
     names: dict[str, str] = {}
     for name in sorted(readings, key=ENCODINGS.index):
-        text = sample[:MAX_SAMPLE_BYTES].decode(name, "replace")
+        text = sample.decode(name, "replace")
         mess, language = readings[name]
         weight = (1 - mess) * (1 + language) * (_COMMONEST if name == best else 1)
         weights[text] = max(weights.get(text, 0), weight)
         names.setdefault(text, name)
-    mine = sample[:MAX_SAMPLE_BYTES].decode(best, "replace")
+    mine = sample.decode(best, "replace")
     certainty = min(0.99, weights[mine] / sum(weights.values()))
+    note = f"was read as {best}, a guess ({certainty:.0%} certain)"
     others = [text for text in weights if text != mine]
-    if not others:
-        return Guess(encoding=best, certainty=certainty)
-    other = max(others, key=lambda text: weights[text])
-    return Guess(
-        encoding=best,
-        certainty=certainty,
-        other=names[other],
-        **dict(zip(("example", "other_example"), _examples(sample, best, names[other]), strict=True)),
-    )
+    if others:
+        other = names[max(others, key=lambda text: weights[text])]
+        example, other_example = _examples(sample, best, other)
+        note += f": '{example}', which is '{other_example}' in {other}"
+    return Guess(encoding=best, certainty=certainty, note=note)
 
 
 def _readings(sample: bytes) -> dict[str, tuple[float, float]]:
@@ -196,7 +186,7 @@ def decoding_of(path: Path, requested: str | None = None, label: str | None = No
     if _is_mostly_utf8(sample):
         return Decoding(encoding="utf-8", note=unknown)
     guess = guessed(sample)
-    return Decoding(encoding=guess.encoding, note="; ".join(filter(None, (unknown, f"{guess}; {SETTLES}"))))
+    return Decoding(encoding=guess.encoding, note="; ".join(filter(None, (unknown, f"{guess.note}; {SETTLES}"))))
 
 
 class TextFile:

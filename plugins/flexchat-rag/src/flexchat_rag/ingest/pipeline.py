@@ -20,10 +20,9 @@ from flexchat.store import Document, DocumentStore, Source, UnknownCollectionErr
 from ..plugin import DEFAULT_COLLECTION
 from .chunk import CHUNK_CHARS, MIN_CHUNK_CHARS, OVERLAP_CHARS, documents_of, without_base64
 from .encoding import COMMON_ENCODINGS, encoding_named
-from .fields import MAX_NAME_CHARS, FieldMapping, bounded
-from .kinds import Kind, kind_of
+from .files import FoundFile, Kind, Walk, kind_of
+from .records import MAX_NAME_CHARS, FieldMapping, bounded
 from .sections import Reading, Record, Section, Trouble, UnreadableFileError
-from .walk import FoundFile, Walk
 
 MAX_FILE_BYTES = 100_000_000
 

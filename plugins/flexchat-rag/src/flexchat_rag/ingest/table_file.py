@@ -14,8 +14,8 @@ from typing import Any
 import attrs
 
 from .encoding import TextFile
-from .fields import FieldMapping, number_or_text, record_of
 from .office_files import check_archive, transitional
+from .records import FieldMapping, number_or_text, record_of
 from .sections import ENCRYPTED, Piece, Reading, SectionBuilder, Trouble, UnreadableFileError, check_size, short_reason
 
 MAX_FIELD_CHARS = 16_000_000

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .encoding import lines_of
-from .fields import number_or_text
+from .records import number_or_text
 from .sections import Piece, Reading, Section, SectionBuilder, Trouble, UnreadableFileError, check_size
 
 
