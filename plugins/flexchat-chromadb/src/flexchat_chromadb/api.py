@@ -79,15 +79,13 @@ class WrapperApi:
         if isinstance(data, list) and len(data) == 2 and isinstance(data[1], int) and data[1] >= 400:
             data, status = data
         if status >= 400:
-            text = f"{self._client().host} refused with status {status}: {self._refusal_reason(data)}"
+            detail = data.get("detail", data.get("error", data)) if isinstance(data, dict) else data
+            reason = refusal_text(detail if isinstance(detail, str) else str(detail), self._client().mask)
+            text = f"{self._client().host} refused with status {status}: {reason or 'without a word'}"
             raise self._failed(text, status)
         if not isinstance(data, dict):
             raise self._failed(f"{self._client().host} answered without JSON data: is url that of a wrapper?", status)
         return data
-
-    def _refusal_reason(self, data: Any) -> str:
-        detail = data.get("detail", data.get("error", data)) if isinstance(data, dict) else data
-        return refusal_text(detail if isinstance(detail, str) else str(detail), self._client().mask) or "without a word"
 
     def _failed(self, text: str, status: int | None) -> WrapperError:
         # The HTTP client's errors name base_url and timeout_s; this config uses the original's names for them.
@@ -118,5 +116,4 @@ def _basic(auth: Auth) -> str:
 def _secrets(auth: Auth | None) -> list[str]:
     if auth is None:
         return []
-    secrets = [auth.token, auth.password, auth.key, _basic(auth) if auth.type == "basic" else None]
-    return [secret for secret in secrets if secret]
+    return list(filter(None, (auth.token, auth.password, auth.key, _basic(auth) if auth.type == "basic" else None)))

@@ -285,23 +285,20 @@ class WrapperStore:
         raise UnknownCollectionError(name[:200], [str(each.get("name")) for each in tables])
 
     async def _create(self, collection: Collection) -> Collection:
-        body = {
-            "name": collection.name,
-            "metadata": chroma.collection_metadata(collection),
-            "embedding_model": self._config.embedding_model or await self._first_model(),
-        }
+        model = self._config.embedding_model
+        if model is None:
+            models = _tables(await self.check_health(), "embedding_models")
+            if not models:
+                raise RetrievalError("the wrapper has loaded no embedding model, so no collection can be made")
+            model = str(models[0].get("id"))
+        metadata = chroma.collection_metadata(collection)
+        body = {"name": collection.name, "metadata": metadata, "embedding_model": model}
         try:
             await self._api.ask("POST", "/collections", body)
         except WrapperError as error:
             if error.status != 500:  # The wrapper's error if another client created the collection first.
                 raise
         return await self._collection(collection.name)
-
-    async def _first_model(self) -> str:
-        models = _tables(await self.check_health(), "embedding_models")
-        if not models:
-            raise RetrievalError("the wrapper has loaded no embedding model, so no collection can be made")
-        return str(models[0].get("id"))
 
     async def _nearest(self, text: str, about: Collection, top_k: int, filter: Any) -> Hits:
         limit = top_k if filter.is_exact else _PAGE
@@ -329,20 +326,17 @@ class WrapperStore:
         passages = [document.text for _, document in first]
         if self._reranker is not None:
             order = await reranked(self._reranker, text, passages, store=self._name)
-        elif await self._has_cross_encoder():
+        else:
+            if self._can_rerank is None:
+                self._can_rerank = bool((await self.check_health()).get("cross_encoder"))
+            if not self._can_rerank:
+                return hits
             documents = [{"id": str(index), "text": passage} for index, passage in enumerate(passages)]
             body = {"query": storable(text) or " ", "documents": documents, "top_k": len(documents)}
             ranked = _tables(await self._api.ask("POST", "/rerank", body), "reranked")
             scores = {int(each["id"]): each["score"] for each in ranked if _is_number(each.get("score"))}
             order = sorted(range(len(first)), key=lambda index: -scores.get(index, -math.inf))
-        else:
-            return hits
         return [*(first[index] for index in order), *rest]
-
-    async def _has_cross_encoder(self) -> bool:
-        if self._can_rerank is None:
-            self._can_rerank = bool((await self.check_health()).get("cross_encoder"))
-        return self._can_rerank
 
 
 def _source(name: str, stored: Sequence[Stored]) -> Source:

@@ -196,11 +196,15 @@ class MiniLMProvider:
         except TimeoutError as error:
             text = f"minilm: {len(texts)} texts were not read in {timeout_s:g} s"
             raise ProviderTimeoutError(text, provider=self.name, model=model) from error
+        cut = sum(one.is_cut for one in encoded)
+        warning = (
+            f"minilm reads {MAX_TOKENS} tokens, about 180 words: of {cut} of {len(encoded)} texts only the beginning"
+        )
         return Embeddings(
             vectors=tuple(one.vector for one in encoded),
             model=MODEL,
             usage=Usage(input_tokens=sum(one.tokens for one in encoded)),
-            warnings=_warnings(encoded),
+            warnings=(warning,) if cut else (),
         )
 
     async def list_models(self) -> Sequence[ModelInfo]:
@@ -249,10 +253,3 @@ def _check(texts: Sequence[str], model: str, dimensions: int | None) -> None:
     for place, text in enumerate(texts):
         if not text.strip():
             raise request_error(f"text {place + 1} of {len(texts)} is empty", model, param="texts")
-
-
-def _warnings(encoded: Sequence[Encoded]) -> tuple[str, ...]:
-    cut = sum(one.is_cut for one in encoded)
-    if not cut:
-        return ()
-    return (f"minilm reads {MAX_TOKENS} tokens, about 180 words: of {cut} of {len(encoded)} texts only the beginning",)

@@ -316,7 +316,7 @@ class PostgresqlJournal:
         row = await self._begin(connection, turn, after) if first == 1 else None
         if row is None:
             row = await connection.row(_LOCKED, (turn.id,))
-        again = self._remembered(turn.id)
+        again = [row for _, row in self._recent.get(turn.id, ())]
         # The row is gone though it was committed: restore it, but only with all its steps, from the first one on.
         if row is None and again and again[0][1] == 1:
             await self._begin(connection, turn, json.loads(again[0][3]).get("after"))
@@ -352,9 +352,6 @@ class PostgresqlJournal:
             self._recent = {id: rows for id, rows in self._recent.items() if rows[-1][0] > now - _LOST_WITHIN_S}
         recent = [(at, row) for at, row in self._recent.get(turn, ()) if at > now - _LOST_WITHIN_S]
         self._recent[turn] = recent + [(now, row) for row in rows]
-
-    def _remembered(self, turn: str) -> Sequence[_Row]:
-        return [row for _, row in self._recent.get(turn, ())]
 
     async def _find(self, connection: Connection, id: str, tenant: str) -> tuple[JournaledTurn, str]:
         """Return the turn whose id is *id* or starts with it, and the token of its last acquisition.

@@ -95,7 +95,9 @@ class PostgresqlLedger:
             # would count as another owner's, and the call would end as "unknown" though it never ran.
             if its_token == token and row.state == "claimed":
                 return Claim("yours", row)
-            outcome = effect_rows.outcome_of(row, call, self._lives(row.owner, its_lease), take_over)
+            renewals, of_s, has_expired = its_lease
+            is_dead = renewals is None or self._watch.is_dead(row.owner, renewals, of_s, has_expired=has_expired)
+            outcome = effect_rows.outcome_of(row, call, not is_dead, take_over)
             if outcome == "yours":
                 row = effect_rows.claimed_anew(call, row, owner, now)
                 await connection.execute(_UPDATE, {**_values(row), "token": token})
@@ -235,10 +237,6 @@ class PostgresqlLedger:
         if len(rows) != 1:
             raise UnknownEffectError(key, [row[0] for row in rows])
         return _effect(rows[0]), rows[0][-1]
-
-    def _lives(self, owner: str, row: Sequence[Any]) -> bool:
-        renewals, lease_s, has_expired = row
-        return renewals is not None and not self._watch.is_dead(owner, renewals, lease_s, has_expired=has_expired)
 
 
 async def forget_texts(connection: Connection, tenant: str, conversation: str) -> None:

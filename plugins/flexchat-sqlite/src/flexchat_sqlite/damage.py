@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -64,14 +65,10 @@ def put_aside(path: Path, damaged: FileId | None, application_id: int) -> Path |
 
 
 def _free_name(path: Path) -> Path:
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    number = 1
-    while True:
-        more = f"-{number}" if number > 1 else ""
-        new_path = path.with_name(f"{path.stem}.damaged-{stamp}{more}{path.suffix}")
-        if not new_path.exists():
-            return new_path
-        number += 1
+    begin = f"{path.stem}.damaged-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}"
+    endings = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
+    paths = (path.with_name(f"{begin}{ending}{path.suffix}") for ending in endings)
+    return next(each for each in paths if not each.exists())
 
 
 @contextlib.contextmanager

@@ -170,7 +170,7 @@ class Database:
     async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         running = asyncio.wrap_future(self._submit(threads, work))
         # A cancelled caller no longer awaits the future; asyncio would log its exception as never retrieved.
-        running.add_done_callback(_retrieve_exception)
+        running.add_done_callback(lambda done: done.cancelled() or done.exception())
         # Without the shield, cancelling would withdraw work that is still queued for its thread.
         return await asyncio.shield(running)
 
@@ -462,8 +462,3 @@ def _explain(error: sqlite3.Error) -> str:
         if name.startswith(code):
             return reason
     return f"refused: {error}"
-
-
-def _retrieve_exception(running: asyncio.Future[T]) -> None:
-    if not running.cancelled():
-        running.exception()

@@ -8,12 +8,11 @@ import importlib.metadata
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
-from flexchat.store import RetrievalHits
 from flexchat_cli import FILE_NAME, TEXT, CommandContext, argument
 
 from ..ingest.pipeline import IngestReport
@@ -49,7 +48,7 @@ def demo_rag(context: CommandContext, paths: Sequence[str], question: str) -> in
     """
     question = question.strip() or QUESTION
     with tempfile.TemporaryDirectory(prefix="flexchat-demo-") as folder, contextlib.ExitStack() as stack:
-        paths = paths or _documents_here()
+        paths = paths or [name for name in ("docs", "README.md") if os.path.exists(name)]
         if not paths:
             paths = _readmes(Path(folder, "readmes"))
             stack.enter_context(contextlib.chdir(Path(folder, "readmes")))
@@ -83,7 +82,11 @@ async def _show(context: CommandContext, paths: list[str], question: str) -> int
         hits = await store.query(question, collection=COLLECTION, top_k=_TOP_K)
         response = await chat.respond(question)
     if context.json:
-        context.terminal.json(_as_data(report, embedding, question, hits, response.content))
+        data = {"files": report.added + report.changed, "passages": report.passages, "failures": report.failures}
+        data |= {"embedding": embedding, "question": question}
+        pairs = zip(hits.documents, hits.distances, strict=True)
+        entries = [{"title": each.title, "source": each.source, "distance": distance} for each, distance in pairs]
+        context.terminal.json({**data, "hits": entries, "answer": response.content})
         return 0
     out = context.terminal.out
     _tell_files(out, report, embedding)
@@ -110,36 +113,12 @@ def _tell_files(out: Any, report: IngestReport, embedding: str | None) -> None:
         out(f"Found: by {f'words and meaning ({embedding}, on this machine)' if embedding else by_words}")
 
 
-def _as_data(
-    report: IngestReport, embedding: str | None, question: str, hits: RetrievalHits, answer: str
-) -> dict[str, Any]:
-    pairs = zip(hits.documents, hits.distances, strict=True)
-    entries = [
-        {"title": document.title, "source": document.source, "distance": distance} for document, distance in pairs
-    ]
-    data = {"files": report.added + report.changed, "passages": report.passages, "failures": report.failures}
-    return {**data, "embedding": embedding, "question": question, "hits": entries, "answer": answer}
-
-
-def _documents_here() -> list[str]:
-    return [name for name in ("docs", "README.md") if os.path.exists(name)]
-
-
 def _readmes(folder: Path) -> list[str]:
-    """Write the READMEs of the installed FlexChat packages into a folder. Returns the package names."""
+    """Write the READMEs of the installed FlexChat packages into a folder. Returns their names."""
     folder.mkdir()
-    names = []
-    for name, text in sorted(_descriptions()):
-        (folder / f"{name}.md").write_text(text, encoding="utf-8")
-        names.append(f"{name}.md")
-    return names
-
-
-def _descriptions() -> Iterator[tuple[str, str]]:
-    names = set()
     for distribution in importlib.metadata.distributions():
-        name = distribution.metadata["Name"] or ""
+        path = folder / f"{distribution.metadata['Name']}.md"
         text = distribution.metadata.json.get("description")
-        if name.startswith("flexchat") and name not in names and isinstance(text, str) and text.strip():
-            names.add(name)
-            yield name, text
+        if path.name.startswith("flexchat") and not path.exists() and isinstance(text, str) and text.strip():
+            path.write_text(text, encoding="utf-8")
+    return sorted(path.name for path in folder.iterdir())

@@ -30,7 +30,9 @@ def equation(element: Any) -> str:
         case "rad":
             return f"{_part(element, 'deg')}√{_grouped(element, 'e')}"
         case "nary":
-            return _sum(element)
+            marks = (("_", "sub"), ("^", "sup"))
+            limits = [f"{mark}{_grouped(element, part)}" for mark, part in marks if _part(element, part)]
+            return f"{_sign(element, 'chr', '∫')}{''.join(limits)} {_part(element, 'e')}"
         case "d":
             begin, separator, end = (
                 _sign(element, *sign) for sign in (("begChr", "("), ("sepChr", "|"), ("endChr", ")"))
@@ -47,11 +49,6 @@ def equation(element: Any) -> str:
     if name.endswith("Pr"):
         return ""
     return "".join(equation(child) for child in element)
-
-
-def _sum(element: Any) -> str:
-    limits = [f"{mark}{_grouped(element, part)}" for mark, part in (("_", "sub"), ("^", "sup")) if _part(element, part)]
-    return f"{_sign(element, 'chr', '∫')}{''.join(limits)} {_part(element, 'e')}"
 
 
 def _part(element: Any, *names: str) -> str:
@@ -116,16 +113,11 @@ class DocxText:
 
     def blocks(self, parent: Any) -> Iterator[Block]:
         """Yield the paragraphs and rows of an element."""
-        for child in parent:
-            name = local_name(child)
+        for child, name in self._children(parent):
             if name == "p":
                 yield from self._paragraph(child)
             elif name == "tbl":
                 yield from self._table(child)
-            elif name in _AROUND:
-                yield from self.blocks(child)
-            elif name in _GONE:
-                self._count_deleted(child)
             elif name == "altChunk":
                 self._reading.unread["embedded document#"] += 1
             elif name in ("oMath", "oMathPara"):
@@ -143,32 +135,27 @@ class DocxText:
             yield Block(text=remark)
 
     def _styled(self, paragraph: Any, text: str) -> Block:
-        properties = paragraph.find(f"{_WORD}pPr")
-        style = properties.find(f"{_WORD}pStyle") if properties is not None else None
-        name = self._styles.get(style.get(f"{_WORD}val", ""), "") if style is not None else ""
+        name = self._styles.get(_value(paragraph, "pPr", "pStyle"), "")
         if heading := _HEADING.fullmatch(name):
             return Block(text=text, kind="heading", level=int(heading[1]))
         if name.casefold() == "title":
             return Block(text=text, kind="heading")
-        numbered = properties is not None and properties.find(f"{_WORD}numPr") is not None
+        numbered = _find(paragraph, "pPr", "numPr") is not None
         return Block(text=text, kind="item" if numbered or _LIST.match(name) else "paragraph")
 
     def _table(self, table: Any) -> Iterator[Block]:
         above: dict[int, str] = {}
         for row in self._within(table, "tr"):
-            if row.find(f"{_WORD}trPr/{_WORD}del") is not None:
+            if _find(row, "trPr", "del") is not None:
                 self._count_deleted(row)
                 continue
             cells, column = [], 0
             for cell in self._within(row, "tc"):
-                properties = cell.find(f"{_WORD}tcPr")
-                merged = properties.find(f"{_WORD}vMerge") if properties is not None else None
-                span = properties.find(f"{_WORD}gridSpan") if properties is not None else None
                 text = self._cell(cell)
-                if merged is not None and merged.get(f"{_WORD}val") != "restart":
+                if _find(cell, "tcPr", "vMerge") is not None and _value(cell, "tcPr", "vMerge") != "restart":
                     text = text or above.get(column, "")  # a cell over several rows stands in each of them
                 above[column] = text
-                column += int(span.get(f"{_WORD}val", "1")) if span is not None else 1
+                column += int(_value(cell, "tcPr", "gridSpan") or 1)
                 cells.append(text)
             if any(cells):
                 yield Block(text=" | ".join(cells), kind="row")
@@ -180,14 +167,18 @@ class DocxText:
         return "".join(texts).strip().removesuffix(";")
 
     def _within(self, parent: Any, tag: str) -> Iterator[Any]:
+        return (child for child, name in self._children(parent) if name == tag)
+
+    def _children(self, parent: Any) -> Iterator[tuple[Any, str]]:
+        """Yield the elements of an element with their names: those of wrappers, and no deleted ones."""
         for child in parent:
             name = local_name(child)
-            if name == tag:
-                yield child
-            elif name in _AROUND:
-                yield from self._within(child, tag)
+            if name in _AROUND:
+                yield from self._children(child)
             elif name in _GONE:
                 self._count_deleted(child)
+            else:
+                yield child, name
 
     def _inline(self, parent: Any) -> str:
         return "".join(self._piece(child, local_name(child)) for child in parent)
@@ -199,7 +190,7 @@ class DocxText:
             return "" if any(self._codes) else _SIGNS[name]
         if name == "fldChar":
             return self._field(element)
-        if name == "r" and _is_on(element.find(f"{_WORD}rPr/{_WORD}vanish")):
+        if name == "r" and _is_on(_find(element, "rPr", "vanish")):
             self._reading.unread["piece# of hidden text"] += bool(self._inline(element).strip())
             return ""
         if name == "sym":
@@ -289,11 +280,9 @@ class DocxText:
         reference = element.get(f"{_RELATION}id" if name == "chart" else f"{_RELATION}dm")
         what = "chart" if name == "chart" else "diagram"
         try:
-            root = parse_xml(self._part.related_parts[reference].blob)
+            words = texts_of(parse_xml(self._part.related_parts[reference].blob), "t", "v")
         except Exception:  # noqa: BLE001  whatever is wrong with it, the text around it is there
-            self._reading.unread[f"{what}#"] += 1
-            return ""
-        words = texts_of(root, "t", "v")
+            words = []
         if not words:
             self._reading.unread[f"{what}#"] += 1
             return ""
@@ -302,6 +291,16 @@ class DocxText:
     def _count_deleted(self, element: Any) -> None:
         if texts_of(element, "delText", "t"):
             self._reading.unread["deletion# kept as tracked change#"] += 1
+
+
+def _find(element: Any, *path: str) -> Any:
+    return element.find("/".join(f"{_WORD}{name}" for name in path))
+
+
+def _value(element: Any, *path: str) -> str:
+    """Return the value of the element at a path; empty if there is none."""
+    found = _find(element, *path)
+    return found.get(f"{_WORD}val", "") if found is not None else ""
 
 
 def _is_on(switch: Any) -> bool:
@@ -319,19 +318,18 @@ def _symbol(element: Any) -> str:
 
 def _chosen(mark: Any) -> str:
     """Return the value of a legacy form field: the selected list entry or a check mark."""
-    data = mark.find(f"{_WORD}ffData")
+    data = _find(mark, "ffData")
     if data is None:
         return ""
     entries = [each.get(f"{_WORD}val", "") for each in data.iterfind(f"{_WORD}ddList/{_WORD}listEntry")]
     if entries:
-        chosen = data.find(f"{_WORD}ddList/{_WORD}result")
-        place = int(chosen.get(f"{_WORD}val", "0")) if chosen is not None else 0
+        place = int(_value(data, "ddList", "result") or 0)
         return entries[place] if 0 <= place < len(entries) else ""
-    box = data.find(f"{_WORD}checkBox")
+    box = _find(data, "checkBox")
     if box is None:
         return ""
-    ticked = box.find(f"{_WORD}checked")
-    return "☒" if _is_on(ticked if ticked is not None else box.find(f"{_WORD}default")) else "☐"
+    ticked = _find(box, "checked")
+    return "☒" if _is_on(ticked if ticked is not None else _find(box, "default")) else "☐"
 
 
 def read_docx(path: Path, reading: Reading) -> Iterator[Section]:

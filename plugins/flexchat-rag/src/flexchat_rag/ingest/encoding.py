@@ -45,8 +45,15 @@ def guessed(sample: bytes) -> Guess:
     Raises:
         UnreadableFileError: They are in none.
     """
+    from charset_normalizer import from_bytes
+
     sample = sample[:MAX_SAMPLE_BYTES]
-    readings = _readings(sample)
+    # By encoding that makes sense: mess (0 to 1, lower is better) and likeness to a language (0 to 1).
+    readings: dict[str, tuple[float, float]] = {}
+    for match in from_bytes(sample, cp_isolation=list(ENCODINGS), enable_fallback=False):
+        for name in match.could_be_from_charset:
+            if name in ENCODINGS:
+                readings.setdefault(name, (match.chaos, match.coherence))
     if not readings:
         raise UnreadableFileError("is not text: it is neither UTF-8 nor in any other known encoding")
     least = min(mess for mess, _ in readings.values())
@@ -70,18 +77,6 @@ def guessed(sample: bytes) -> Guess:
         example, other_example = _examples(sample, best, other)
         note += f": '{example}', which is '{other_example}' in {other}"
     return Guess(encoding=best, certainty=certainty, note=note)
-
-
-def _readings(sample: bytes) -> dict[str, tuple[float, float]]:
-    """Return mess (0 to 1, lower is better) and likeness to a language (0 to 1) of each encoding that makes sense."""
-    from charset_normalizer import from_bytes
-
-    readings: dict[str, tuple[float, float]] = {}
-    for match in from_bytes(sample, cp_isolation=list(ENCODINGS), enable_fallback=False):
-        for name in match.could_be_from_charset:
-            if name in ENCODINGS:
-                readings.setdefault(name, (match.chaos, match.coherence))
-    return readings
 
 
 def _examples(sample: bytes, one: str, other: str) -> tuple[str, str]:
@@ -164,7 +159,8 @@ def decoding_of(path: Path, requested: str | None = None, label: str | None = No
         return Decoding(encoding="utf-8-sig" if requested == "utf-8" else requested, note=note)
     if label is None and (declared := _XML.match(head)):
         label = declared[1].decode()
-    declared_name = _resolve_label(label) if label else None
+    name = encoding_named(label) if label else None
+    declared_name = _MEANT.get(name, name) if name is not None else None
     unknown = f"names an unknown encoding ('{label[:40]}')" if label and declared_name is None else ""
     marked = next((name for mark, name in _MARKS if head.startswith(mark)), None)
     if marked is not None:
@@ -252,11 +248,6 @@ def lines_of(path: Path, reading: Reading) -> Iterator[str | Trouble]:
         while line := file.readline(MAX_LINE_CHARS):
             yield line
         yield from file.troubles()
-
-
-def _resolve_label(label: str) -> str | None:
-    name = encoding_named(label)
-    return _MEANT.get(name, name) if name is not None else None
 
 
 def _wide(head: bytes) -> str | None:

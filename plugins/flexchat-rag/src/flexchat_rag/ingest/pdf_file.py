@@ -64,7 +64,9 @@ def read_pdf(path: Path, reading: Reading) -> Iterator[Piece]:
         if not has_text:
             raise UnreadableFileError("holds no text, only pictures of pages: recognise the text (OCR) first")
         if pictured:
-            reading.note(f"holds only a picture on {_pages(pictured)}: recognise the text (OCR) first")
+            more = f" and {len(pictured) - 20:,} more" if len(pictured) > 20 else ""
+            pages_named = f"page{'s' if len(pictured) > 1 else ''} {', '.join(map(str, pictured[:20]))}{more}"
+            reading.note(f"holds only a picture on {pages_named}: recognise the text (OCR) first")
         _note_the_rest(reader, reading)
 
 
@@ -157,12 +159,6 @@ def _note_the_rest(reader: PdfReader, reading: Reading) -> None:
             reading.note("holds a form of the kind XFA, of which only the text shown on its pages was read")
     except Exception as error:  # noqa: BLE001  the pages have already been read
         reading.note(f"may hold attached files, whose list is damaged ({short_reason(error)})")
-
-
-def _pages(numbers: list[int]) -> str:
-    first = ", ".join(map(str, numbers[:20]))
-    more = f" and {len(numbers) - 20:,} more" if len(numbers) > 20 else ""
-    return f"page{'s' if len(numbers) > 1 else ''} {first}{more}"
 
 
 def _opened(file: object) -> tuple[PdfReader, str, int]:

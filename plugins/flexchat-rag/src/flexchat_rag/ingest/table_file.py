@@ -116,7 +116,10 @@ def _records(
         if len(row) < len(names):
             reading.unread["missing field# (a row shorter than the first)"] += len(names) - len(row)
         record = record_of(dict(zip(names, row, strict=False)), mapping, f"line {line}")
-        yield record if isinstance(record, Trouble) else _with_numbers(record)
+        if not isinstance(record, Trouble):
+            numbers = {k: number_or_text(v) if isinstance(v, str) else v for k, v in record.metadata.items()}
+            record = attrs.evolve(record, metadata=numbers)
+        yield record
 
 
 def _explained(error: csv.Error) -> str:
@@ -125,12 +128,6 @@ def _explained(error: csv.Error) -> str:
     if "expected after" in str(error):
         return f"{error}: a quote within a quoted field is written twice"
     return str(error)
-
-
-def _with_numbers(record: Piece) -> Piece:
-    assert not isinstance(record, Trouble)
-    numbers = {k: number_or_text(v) if isinstance(v, str) else v for k, v in record.metadata.items()}
-    return attrs.evolve(record, metadata=numbers)
 
 
 MAX_BYTES = 100_000_000
@@ -154,7 +151,9 @@ def read_workbook(path: Path, mapping: FieldMapping, reading: Reading) -> Iterat
         workbook = CalamineWorkbook.from_filelike(content)
         names = workbook.sheet_names
     except BaseException as error:  # noqa: BLE001  see _reason
-        raise _unreadable(error) from None
+        if type(error).__name__ == "PasswordError" or "password" in str(error).lower():
+            raise UnreadableFileError(ENCRYPTED) from None
+        raise UnreadableFileError(f"is a damaged workbook ({_reason(error)})") from None
     for name in names:
         try:
             rows = workbook.get_sheet_by_name(name).to_python(skip_empty_area=False)
@@ -162,12 +161,6 @@ def read_workbook(path: Path, mapping: FieldMapping, reading: Reading) -> Iterat
             yield Trouble(f"sheet '{name[:80]}' cannot be read ({_reason(error)})")
             continue
         yield from _sheet(name, rows, mapping, reading)
-
-
-def _unreadable(error: BaseException) -> UnreadableFileError:
-    if type(error).__name__ == "PasswordError" or "password" in str(error).lower():
-        return UnreadableFileError(ENCRYPTED)
-    return UnreadableFileError(f"is a damaged workbook ({_reason(error)})")
 
 
 def _reason(error: BaseException) -> str:
