@@ -113,9 +113,18 @@ class Adder:
         if self._makes_vectors(collection):
             if any(row.read_as not in vectors for row in new):
                 return None
-            await self._check_dimensions(connection, collection, [vectors[row.read_as] for row in new])
         else:
             vectors = {}
+        if vectors and new and self._embedder is not None:
+            about, dimensions = collection.about, vectors[new[0].read_as].count(",") + 1
+            if about.dimensions is None:
+                statement = "UPDATE {s}.collections SET embedding = %s, dimensions = %s WHERE id = %s"
+                await connection.execute(statement, (self._embedder.name, dimensions, collection.id))
+            elif dimensions != about.dimensions:
+                raise RetrievalError(
+                    f"{self._embedder.name} makes vectors of length {dimensions}, and those of the collection "
+                    f"'{about.name}' have {about.dimensions}: delete the collection and add its documents anew"
+                )
         common = {"collection": collection.id, "digest": source and source.digest, "language": collection.language}
         values = [{**attrs.asdict(row), **common, "words": row.read_as[:WORDS_OF]} for row in changed]
         async with connection.raw.cursor() as cursor:
@@ -130,22 +139,6 @@ class Adder:
             counted = "UPDATE {s}.collections SET documents = documents + %s WHERE id = %s"
             await connection.execute(counted, (delta, collection.id))
         return len(changed)
-
-    async def _check_dimensions(
-        self, connection: Connection, collection: StoredCollection, vectors: Sequence[str]
-    ) -> None:
-        if not vectors or self._embedder is None:
-            return
-        dimensions = vectors[0].count(",") + 1
-        about = collection.about
-        if about.dimensions is None:
-            statement = "UPDATE {s}.collections SET embedding = %s, dimensions = %s WHERE id = %s"
-            await connection.execute(statement, (self._embedder.name, dimensions, collection.id))
-        elif dimensions != about.dimensions:
-            raise RetrievalError(
-                f"{self._embedder.name} makes vectors of length {dimensions}, and those of the collection "
-                f"'{about.name}' have {about.dimensions}: delete the collection and add its documents anew"
-            )
 
     async def _finish_source(
         self, connection: Connection, collection_id: int, source: Source, ids: Sequence[str]

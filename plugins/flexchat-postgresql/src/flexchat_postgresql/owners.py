@@ -89,23 +89,21 @@ class Renewer:
         self._connection = None
 
     def _renew(self, owner: str, lease_s: float) -> None:
+        statement = self._connections.compose(_LEASE.replace("{where}", ""))
+        values = {"owner": owner, "for_s": lease_s, "lease_s": lease_s}
         if self._connection is not None:
             try:
-                self._execute(self._connection, owner, lease_s)
+                self._connection.execute(statement, values)
                 return
             except psycopg.OperationalError:
                 self._close()
         self._connection = self._connect()
         try:
-            self._execute(self._connection, owner, lease_s)
+            self._connection.execute(statement, values)
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
             # The lease may be renewed before the store is first used, and so before its tables exist.
             asyncio.run(self._connections.make_tables())
-            self._execute(self._connection, owner, lease_s)
-
-    def _execute(self, connection: psycopg.Connection[tuple[Any, ...]], owner: str, lease_s: float) -> None:
-        values = {"owner": owner, "for_s": lease_s, "lease_s": lease_s}
-        connection.execute(self._connections.compose(_LEASE.replace("{where}", "")), values)
+            self._connection.execute(statement, values)
 
     def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
         # An unresponsive server must not block the thread, which renews the leases of other turns.

@@ -29,11 +29,9 @@ from flexchat.store import (
 
 from .plugin import SqliteConfig
 from .store import database
-from .store.filters import filter_sql
-from .store.search import Hit, SearchQuery, search, terms_of
+from .store.search import Hit, SearchQuery, filter_sql, search, terms_of
 
 if TYPE_CHECKING:
-    from .store.database import Connection
     from .store.vectors import Floats, Matrices
 
 
@@ -179,7 +177,7 @@ class SqliteStore:
         plan = await self._database.read(lambda connection: database.plan_adding(connection, name, rows, embedder))
         vectors: dict[str, bytes] = {}
 
-        def work(connection: Connection) -> int:
+        def work(connection: database.Connection) -> int:
             return database.add_documents(connection, name, rows, source=source, embedder=embedder, vectors=vectors)
 
         while True:

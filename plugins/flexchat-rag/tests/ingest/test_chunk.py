@@ -2,8 +2,7 @@
 
 import itertools
 
-from flexchat_rag.ingest.chunk import documents_of, spans
-from flexchat_rag.ingest.sections import Record, Section
+from flexchat_rag.ingest.sections import Record, Section, documents_of, spans
 from hypothesis import given
 from hypothesis import strategies as st
 

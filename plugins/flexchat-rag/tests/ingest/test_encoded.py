@@ -5,7 +5,7 @@ import os
 import string
 
 import pytest
-from flexchat_rag.ingest.chunk import without_base64
+from flexchat_rag.ingest.sections import without_base64
 from hypothesis import given
 from hypothesis import strategies as st
 

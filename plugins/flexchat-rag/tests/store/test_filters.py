@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 from flexchat.store import holds, read_filter
-from flexchat_rag.store.filters import filter_sql
+from flexchat_rag.store.search import filter_sql
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

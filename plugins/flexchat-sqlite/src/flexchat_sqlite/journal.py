@@ -165,11 +165,8 @@ class SqliteJournal:
     async def list_resumable(self, *, limit: int) -> Sequence[JournaledTurn]:
         """Return the interrupted turns of all tenants; see TurnJournal."""
         values = {"now": seconds_since_boot(), "limit": limit}
-
-        def read(database: sqlite3.Connection) -> builtins.list[JournaledTurn]:
-            return [_turn(row) for row in database.execute(_INTERRUPTED, values)]
-
-        return await self._database.read_soon(read)
+        rows = await self._database.read_soon(lambda database: database.execute(_INTERRUPTED, values).fetchall())
+        return [_turn(row) for row in rows]
 
     async def add_events(self, turn: JournaledTurn, events: Sequence[JournaledEvent], *, forget: int = 0) -> None:
         """Store events of a turn for replay; see TurnJournal."""
@@ -252,11 +249,8 @@ class SqliteJournal:
     async def list_interrupted(self, conversation: str, *, tenant: str) -> Sequence[str]:
         """Return the interrupted turns of a conversation; see TurnJournal."""
         values = {"tenant": tenant, "conversation": conversation, "now": seconds_since_boot()}
-
-        def read(database: sqlite3.Connection) -> builtins.list[str]:
-            return [row[0] for row in database.execute(_WAITING, values)]
-
-        return await self._database.read_soon(read)
+        rows = await self._database.read_soon(lambda database: database.execute(_WAITING, values).fetchall())
+        return [id for (id,) in rows]
 
     def renew(self, owner: str, lease_s: float) -> None:
         """Extend an owner's lease to *lease_s* seconds from now; see TurnJournal."""

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 import attrs
 from flexchat.files import data_folder, located
 from flexchat.plugin import hookimpl
-from flexchat.plugin.contracts import ConversationStoreType
+from flexchat.plugin.contracts import ConversationStoreType, EffectLedger, SeparateJournal
 
 if TYPE_CHECKING:
     from .conversations import SqliteConversations
-    from .journal import SqliteJournal
-    from .ledger import SqliteLedger
 
 FLEXCHAT_API = (0, 1)
 
@@ -40,14 +38,14 @@ def create_conversations(settings: SqliteSettings, folder: Path | None) -> Sqlit
     return SqliteConversations(default if settings.path is None else located(settings.path, folder))
 
 
-def create_ledger() -> SqliteLedger:
+def create_ledger() -> EffectLedger:
     """Create a ledger in the default file, for a program with another conversation store or none."""
     from .ledger import SqliteLedger
 
     return SqliteLedger(create_conversations(SqliteSettings(), None).database, closes=True)
 
 
-def create_journal() -> SqliteJournal:
+def create_journal() -> SeparateJournal:
     """Create a journal in the default file, for a conversation store that has none."""
     from .journal import SqliteJournal
 

@@ -163,10 +163,8 @@ class ValidationStore:
 
     async def count(self) -> int:
         """Count the attempts."""
-        number: int = await self._database.read(
-            lambda database: database.execute("SELECT count(*) FROM attempts").fetchone()[0]
-        )
-        return number
+        rows = await self._database.read(lambda database: database.execute("SELECT count(*) FROM attempts").fetchall())
+        return int(rows[0][0])
 
     async def attempts(self, *, run: str | None = None, model_id: str | None = None) -> Sequence[Attempt]:
         """Return attempts in the order they were added: all, or those of a run, of a model."""
@@ -174,8 +172,9 @@ class ValidationStore:
 
     async def save_run(self, run: Run) -> None:
         """Add a run, or replace its earlier version. A running one belongs to this process."""
-        row = _run_row(run)
-        await self._database.write(lambda database: _save_run(database, row))
+        row, names = _run_row(run), ("state", "owner", "heard_at", "run")
+        statement = f"{_INSERT_RUN} UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in names)}"
+        await self._database.write(lambda database: database.execute(statement, row))
 
     async def run(self, id: str) -> Run:
         """Return a run.
@@ -265,8 +264,7 @@ class ValidationStore:
 
 def run_to_dict(run: Run) -> dict[str, Any]:
     """Return a run as JSON data."""
-    data: dict[str, Any] = json_data(attrs.asdict(run))
-    return data
+    return dict(json_data(attrs.asdict(run)))
 
 
 def run_from_dict(data: Any) -> Run:
@@ -334,14 +332,6 @@ def _run_row(run: Run) -> tuple[Any, ...]:
     except ValueError as error:
         raise StorageError(f"validation results: this run cannot be kept: {error}") from None
     return data["id"], data["tenant"], run.state, owner, time.time(), json.dumps(data, ensure_ascii=False)
-
-
-def _save_run(database: sqlite3.Connection, row: tuple[Any, ...]) -> None:
-    database.execute(
-        f"{_INSERT_RUN} UPDATE SET state = excluded.state, owner = excluded.owner, heard_at = excluded.heard_at, "
-        "run = excluded.run",
-        row,
-    )
 
 
 def _select_runs(

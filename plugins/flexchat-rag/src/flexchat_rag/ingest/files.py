@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import os
 import re
 import stat
@@ -10,7 +11,9 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -39,52 +42,9 @@ class Content:
         return "an" if re.match(r"[AEIO]|[LMNSX][A-Z0-9 ]", self.name) else "a"
 
 
-_UNPACK = ": unpack it first"
-_PICTURE = ": recognise its text (OCR) first"
-
-_SIGNATURES = (
-    (rb"\x1f\x8b", Content("gzip archive", _UNPACK)),
-    (rb"BZh", Content("bzip2 archive", _UNPACK)),
-    (rb"\xfd7zXZ\0", Content("xz archive", _UNPACK)),
-    (rb"\x28\xb5\x2f\xfd", Content("Zstandard archive", _UNPACK)),
-    (rb"7z\xbc\xaf\x27\x1c", Content("7z archive", _UNPACK)),
-    (rb"Rar!\x1a\x07", Content("RAR archive", _UNPACK)),
-    (rb"\x89PNG\r\n\x1a\n", Content("PNG picture", _PICTURE)),
-    (rb"\xff\xd8\xff", Content("JPEG picture", _PICTURE)),
-    (rb"GIF8[79]a", Content("GIF picture", _PICTURE)),
-    (rb"II\*\0|MM\0\*", Content("TIFF picture", _PICTURE)),
-    (rb"BM.{4}\0{4}", Content("BMP picture", _PICTURE)),
-    (rb"RIFF.{4}WEBP", Content("WebP picture", _PICTURE)),
-    (rb"RIFF.{4}(WAVE|AVI )", Content("RIFF recording")),
-    (rb"\{\\rtf", Content("Rich Text document (RTF)", ": save it as .docx")),
-    (rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", Content("Office file of the old kind", ": save it as .docx or .csv")),
-    (rb"SQLite format 3\0", Content("SQLite database")),
-    (rb"\x7fELF", Content("ELF program")),
-    (rb"MZ.*\0", Content("Windows program")),
-    (rb"\xcf\xfa\xed\xfe", Content("Mach-O program")),
-    (rb"\xca\xfe\xba\xbe", Content("Mach-O or Java program")),
-    (rb"OggS", Content("Ogg recording")),
-    (rb"ID3", Content("MP3 recording")),
-    (rb"fLaC", Content("FLAC recording")),
-    (rb".{4}ftyp", Content("video or picture (MP4, HEIC)")),
-    (rb"%!PS-Adobe", Content("PostScript document", ": save it as .pdf")),
-    (rb"PAR1", Content("Parquet table", ": save it as .csv")),
-    (rb"[\s\xef\xbb\xbf]*%PDF-\d", Content("PDF")),
-    (rb"(?i:(\xef\xbb\xbf)?\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*(<!doctype\s+html|<html[\s>]))", Content("HTML")),
-)
-_IN_ARCHIVES = (
-    ("word/document.xml", Content("DOCX")),
-    ("xl/workbook.xml", Content("Excel workbook")),
-    ("xl/workbook.bin", Content("Excel workbook")),
-    ("ppt/presentation.xml", Content("PowerPoint presentation")),
-    ("META-INF/container.xml", Content("EPUB book", ": convert it to .html or .docx")),
-    ("META-INF/MANIFEST.MF", Content("Java archive")),
-)
-_OPEN_DOCUMENT = {
-    "text": Content("OpenDocument text"),
-    "spreadsheet": Content("OpenDocument table"),
-    "presentation": Content("OpenDocument presentation"),
-}
+_ZIP = ("ZIP archive", ": unpack it first")
+# Regular expressions for the first bytes of a file, and names of members of an archive; each with name and advice.
+_FORMATS: dict[str, Any] = json.loads(resources.files(__package__).joinpath("formats.json").read_bytes())
 
 
 def content_of(path: Path) -> Content:
@@ -97,8 +57,8 @@ def content_of(path: Path) -> Content:
         head = file.read(_HEAD)
     if head.startswith(b"PK\x03\x04"):
         return _in_archive(path)
-    matching = (content for signature, content in _SIGNATURES if re.match(signature, head, re.DOTALL))
-    return next(matching, Content())
+    patterns = _FORMATS["patterns"]
+    return next((Content(*about) for p, *about in patterns if re.match(p.encode(), head, re.DOTALL)), Content())
 
 
 def _in_archive(path: Path) -> Content:
@@ -110,10 +70,10 @@ def _in_archive(path: Path) -> Content:
                     kind = file.read(100).decode("ascii", "replace")
                 if kind.startswith("application/vnd.oasis.opendocument."):
                     format = kind.removeprefix("application/vnd.oasis.opendocument.").partition("-")[0].strip()
-                    return _OPEN_DOCUMENT.get(format, Content("OpenDocument file"))
+                    return Content(_FORMATS["opendocument"].get(format, "OpenDocument file"))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, RuntimeError, OSError, EOFError, zlib.error):
         return Content("ZIP archive", ", and a damaged one")
-    return next((content for name, content in _IN_ARCHIVES if name in names), Content("ZIP archive", _UNPACK))
+    return next((Content(*about) for name, *about in _FORMATS["members"] if name in names), Content(*_ZIP))
 
 
 @attrs.frozen

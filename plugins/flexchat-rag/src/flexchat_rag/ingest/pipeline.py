@@ -18,11 +18,21 @@ from flexchat.plugin import FlexChatError
 from flexchat.store import Document, DocumentStore, Source, UnknownCollectionError, error_name, run_in_thread
 
 from ..plugin import DEFAULT_COLLECTION
-from .chunk import CHUNK_CHARS, MIN_CHUNK_CHARS, OVERLAP_CHARS, documents_of, without_base64
 from .encoding import COMMON_ENCODINGS, encoding_named
 from .files import FoundFile, Kind, Walk, kind_of
 from .records import MAX_NAME_CHARS, FieldMapping, bounded
-from .sections import Reading, Record, Section, Trouble, UnreadableFileError
+from .sections import (
+    CHUNK_CHARS,
+    MIN_CHUNK_CHARS,
+    OVERLAP_CHARS,
+    Reading,
+    Record,
+    Section,
+    Trouble,
+    UnreadableFileError,
+    documents_of,
+    without_base64,
+)
 
 MAX_FILE_BYTES = 100_000_000
 

@@ -15,9 +15,9 @@ import attrs
 from flexchat.store import Collection, Document, RetrievalError, Source, UnknownCollectionError, storable
 from flexchat_sqlite import Database
 
-from .filters import Sql
-
 Connection = sqlite3.Connection
+Sql = tuple[str, list[Any]]
+"""A condition on documents, aliased d, and its parameters."""
 
 APPLICATION_ID = 0x46436472  # "FCdr"
 
