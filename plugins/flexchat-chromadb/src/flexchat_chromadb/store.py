@@ -212,8 +212,7 @@ class WrapperStore:
         Raises:
             RetrievalError: The wrapper is unreachable or unhealthy.
         """
-        answer: Mapping[str, Any] = await self._api.ask("GET", self._config.health_check_endpoint)
-        return answer
+        return dict(await self._api.ask("GET", self._config.health_check_endpoint))
 
     async def aclose(self) -> None:
         """Wait for pending writes, then close all connections."""

@@ -25,10 +25,9 @@ from psycopg import sql
 from . import tables
 from .adding import Adder, index_name
 from .plugin import PgvectorConfig
-from .searching import DEPTH, Ranking, SearchQuery, by_vector, by_words, hits_of, question_vector
+from .searching import DEPTH, SearchQuery, by_vector, by_words, hits_of, question_vector
 
 _LOG = logging.getLogger(__name__)
-_Hits = list[tuple[Document, float]]
 
 RERANKED = 30
 """Best hits a reranker reads again."""
@@ -75,17 +74,21 @@ class PgvectorStore:
         )
         async with self._connections.transaction() as connection:
             near = await by_vector(connection, question, indexed=self._config.index == "hnsw")
-            words = Ranking(keys=()) if is_vector else await by_words(connection, question)
-            keys = fused([near.keys, words.keys])
+            words = {} if is_vector else await by_words(connection, question)
+            keys = fused([[*near], [*words]])
             best = keys[: max(top_k, RERANKED) if self._reranker else top_k]
             rows = await hits_of(connection, question, best)
         hits = [
-            (tables.document_of(*fields), words.distances.get(key, 1.0) if distance is None else distance)
+            (tables.document_of(*fields), words.get(key, 1.0) if distance is None else distance)
             for key in best
             if key in rows
             for distance, *fields in [rows[key]]
         ]
-        hits = (await self._reranked(text, hits))[:top_k]
+        if self._reranker is not None:
+            passages = [tables.read_as(document.title, document.text) for document, _ in hits[:RERANKED]]
+            order = await reranked(self._reranker, text, passages, store=self._name)
+            hits = [*(hits[place] for place in order), *hits[RERANKED:]]
+        hits = hits[:top_k]
         about = among[0].about if collection is not None else Collection(name="")
         return RetrievalHits(
             documents=tuple(document for document, _ in hits),
@@ -216,11 +219,3 @@ class PgvectorStore:
                 f"{self._name}: search = \"vector\" needs vectors, and nothing makes them: configure 'embedding', "
                 f'install flexchat-minilm, or write search = "keyword"'
             )
-
-    async def _reranked(self, text: str, hits: _Hits) -> _Hits:
-        if self._reranker is None:
-            return hits
-        best, rest = hits[:RERANKED], hits[RERANKED:]
-        passages = [tables.read_as(document.title, document.text) for document, _ in best]
-        order = await reranked(self._reranker, text, passages, store=self._name)
-        return [best[place] for place in order] + rest

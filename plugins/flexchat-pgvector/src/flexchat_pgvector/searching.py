@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -44,14 +44,6 @@ class SearchQuery:
     collections: Sequence[StoredCollection]
     filter: Filter
     depth: int
-
-
-@attrs.frozen(kw_only=True)
-class Ranking:
-    """Document keys, best first, with their distances where computed."""
-
-    keys: Sequence[int]
-    distances: Mapping[int, float] = attrs.field(factory=dict)
 
 
 async def question_vector(
@@ -94,10 +86,10 @@ async def question_vector(
     return vector, [c.id for c in fit if c.about.dimensions == dimensions]
 
 
-async def by_vector(connection: Connection, question: SearchQuery, *, indexed: bool) -> Ranking:
-    """Rank documents by cosine distance, nearest first."""
+async def by_vector(connection: Connection, question: SearchQuery, *, indexed: bool) -> dict[int, float]:
+    """Rank documents by cosine distance. Returns the distances by document key, nearest first."""
     if question.vector is None or not question.compared:
-        return Ranking(keys=())
+        return {}
     condition, parameters = question.filter
     joined = connection.compose("JOIN {s}.documents d USING (key)" if parameters else "")
     dimensions = question.vector.count(",") + 1
@@ -120,12 +112,11 @@ async def by_vector(connection: Connection, question: SearchQuery, *, indexed: b
         each = [*parameters, question.vector, question.depth]
         values = [question.vector, *(each * len(parts)), question.depth]
     rows = await connection.rows(statement, values, **pieces)
-    distances = {key: _distance(distance) for key, distance in rows}
-    return Ranking(keys=[*distances], distances=distances)
+    return {key: _distance(distance) for key, distance in rows}
 
 
-async def by_words(connection: Connection, question: SearchQuery) -> Ranking:
-    """Rank the documents that share words with the question by BM25.
+async def by_words(connection: Connection, question: SearchQuery) -> dict[int, float]:
+    """Rank the documents that share words with the question by BM25. Returns distances by document key, best first.
 
     The distance is the weighted share of the question's words that a document lacks: 0 if it has all of them, 1 if
     none. Weights are those of BM25; a word that no document contains weighs most.
@@ -139,8 +130,7 @@ async def by_words(connection: Connection, question: SearchQuery) -> Ranking:
         values = (*terms, ids, *parameters, total, question.depth)
         rows = await connection.rows(_BM25, values, condition=condition)
         scored += [(-score, max(0.0, 1 - weight / whole), key) for key, score, weight, whole in rows]
-    distances = {key: distance for _, distance, key in sorted(scored)[: question.depth]}
-    return Ranking(keys=[*distances], distances=distances)
+    return {key: distance for _, distance, key in sorted(scored)[: question.depth]}
 
 
 async def hits_of(connection: Connection, question: SearchQuery, keys: Sequence[int]) -> dict[int, tuple[Any, ...]]:

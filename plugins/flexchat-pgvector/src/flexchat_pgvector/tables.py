@@ -135,8 +135,30 @@ def rows_of(
     Raises:
         RetrievalError: A document cannot be stored.
     """
-    rows = (_row(document, source, title_field, source_field) for document in documents)
-    return {row.id: row for row in rows}
+    rows = {}
+    for document in documents:
+        name = document.source if source is None else source.name
+        text = storable(document.text)
+        title = storable(_text_in(document.metadata, title_field, TITLE_FIELD) or document.title)
+        digest = hashlib.sha256(f"{storable(name or '')}\0{text}".encode()).hexdigest()[:32]
+        if source is None:
+            name = _text_in(document.metadata, source_field, SOURCE_FIELD) or name
+        name = None if name is None else storable(name)
+        if name and len(name.encode()) > MAX_NAME_BYTES:
+            raise RetrievalError(f"the source '{name[:50]}…' is longer than {MAX_NAME_BYTES} bytes: shorten it")
+        id = digest if document.id is None else stored_name("document id", document.id)
+        metadata, metadata_json = metadata_text(document.metadata, f"document '{id[:80]}'")
+        rows[id] = Row(
+            id=id,
+            title=title,
+            source=name,
+            text=text,
+            metadata=metadata_json,
+            facts=facts(metadata),
+            text_hash=hashlib.sha256(read_as(title, text).encode()).digest(),
+            hash=hashlib.sha256(json.dumps([title, name, text, metadata_json]).encode()).digest(),
+        )
+    return rows
 
 
 def stored_name(what: str, value: str) -> str:
@@ -196,30 +218,6 @@ def vector_texts(vectors: Sequence[Sequence[float]], count: int, dimensions: int
 def document_of(collection: str, id: str, title: str, source: str | None, text: str, metadata: str) -> Document:
     """Build a document from its columns."""
     return Document(id=id, collection=collection, title=title, source=source, text=text, metadata=json.loads(metadata))
-
-
-def _row(document: Document, source: Source | None, title_field: str, source_field: str) -> Row:
-    name = document.source if source is None else source.name
-    text = storable(document.text)
-    title = storable(_text_in(document.metadata, title_field, TITLE_FIELD) or document.title)
-    digest = hashlib.sha256(f"{storable(name or '')}\0{text}".encode()).hexdigest()[:32]
-    if source is None:
-        name = _text_in(document.metadata, source_field, SOURCE_FIELD) or name
-    name = None if name is None else storable(name)
-    if name and len(name.encode()) > MAX_NAME_BYTES:
-        raise RetrievalError(f"the source '{name[:50]}…' is longer than {MAX_NAME_BYTES} bytes: shorten it")
-    id = digest if document.id is None else stored_name("document id", document.id)
-    metadata, metadata_json = metadata_text(document.metadata, f"document '{id[:80]}'")
-    return Row(
-        id=id,
-        title=title,
-        source=name,
-        text=text,
-        metadata=metadata_json,
-        facts=facts(metadata),
-        text_hash=hashlib.sha256(read_as(title, text).encode()).digest(),
-        hash=hashlib.sha256(json.dumps([title, name, text, metadata_json]).encode()).digest(),
-    )
 
 
 def _text_in(metadata: Mapping[str, Any], field: str, usual: str) -> str | None:

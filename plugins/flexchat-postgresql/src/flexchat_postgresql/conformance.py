@@ -7,6 +7,7 @@ dsn of a scratch database: each law gets a schema of its own, which is dropped a
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import os
 import unittest
@@ -74,9 +75,7 @@ def _drop(dsn: str) -> None:
     import psycopg
     from psycopg import sql
 
-    try:
-        with psycopg.connect(dsn, autocommit=True, connect_timeout=3) as connection:
-            for schema in _schemas:
-                connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(schema)))
-    except psycopg.Error:
-        pass  # The server is gone; a scratch schema that survives it is harmless.
+    # If the server is gone, a scratch schema that survives it is harmless.
+    with contextlib.suppress(psycopg.Error), psycopg.connect(dsn, autocommit=True, connect_timeout=3) as connection:
+        for schema in _schemas:
+            connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(schema)))

@@ -81,7 +81,7 @@ class PostgresqlLedger:
         new = effect_rows.claimed_anew(call, None, owner, now)
         values = {**_values(new), "token": token, **lease(owner, lease_s)}
 
-        async def claim(connection: Connection) -> Claim:
+        async def claim(connection: Connection) -> Claim | None:
             inserted = await connection.execute(_INSERT, values)
             if inserted.rowcount:
                 await extend(connection, owner, lease_s)
@@ -89,7 +89,7 @@ class PostgresqlLedger:
             await connection.execute(_LOCK, (call.key,))
             stored = await connection.row(_ROW, (call.key,))
             if stored is None:
-                raise _GoneError
+                return None
             row, (its_token, *its_lease) = _effect(stored), stored[len(_FIELDS) :]
             # The token identifies the attempt that wrote the row. Without it, a claim whose COMMIT was not confirmed
             # would count as another owner's, and the call would end as "unknown" though it never ran.
@@ -109,10 +109,9 @@ class PostgresqlLedger:
         if claimed.rowcount:
             return Claim("yours", new)
         while True:
-            try:
-                return await self._connections.repeated(claim)
-            except _GoneError:
-                continue  # forget deleted the row between INSERT and SELECT.
+            claimed_again = await self._connections.repeated(claim)
+            if claimed_again is not None:  # Otherwise forget deleted the row between INSERT and SELECT.
+                return claimed_again
 
     def renew(self, owner: str, lease_s: float) -> None:
         """Renew an owner's lease; see EffectLedger."""
@@ -229,10 +228,9 @@ class PostgresqlLedger:
         Raises:
             UnknownEffectError: No effect of the tenant matches, or several do.
         """
-        prefix = storable(key)
-        if not prefix or prefix != key:
+        if not key or key != storable(key):
             raise UnknownEffectError(key)
-        values = {"key": prefix, "end": prefix + "g", "tenant": tenant}  # keys are hexadecimal
+        values = {"key": key, "end": key + "g", "tenant": tenant}  # keys are hexadecimal
         rows = await connection.rows(_FIND, values)
         if len(rows) != 1:
             raise UnknownEffectError(key, [row[0] for row in rows])
@@ -242,10 +240,6 @@ class PostgresqlLedger:
 async def forget_texts(connection: Connection, tenant: str, conversation: str) -> None:
     """Delete the texts of a conversation's effects in the caller's transaction."""
     await connection.execute(_FORGET_CONVERSATION, (tenant, conversation))
-
-
-class _GoneError(Exception):
-    """A row was deleted between two statements of a transaction."""
 
 
 def _effect(row: Sequence[Any]) -> Effect:

@@ -29,7 +29,7 @@ from flexchat.store import (
 
 from .plugin import SqliteConfig
 from .store import database
-from .store.search import Hit, SearchQuery, filter_sql, search, terms_of
+from .store.search import SearchQuery, filter_sql, search, terms_of
 
 if TYPE_CHECKING:
     from .store.vectors import Floats, Matrices
@@ -137,7 +137,11 @@ class SqliteStore:
         async with (self._few if words <= FEW_TERMS else self._many).turn(words):
             collections, hits = await self._database.read(lambda connection: search(connection, matrices, question))
         self._check_vectors(collections, question)
-        best = (await self._reranked(text, hits))[: max(0, top_k)]
+        if self._reranker is not None:
+            passages = [database.read_as(hit.title, hit.text) for hit, _ in hits[:RERANKED]]
+            order = await reranked(self._reranker, text, passages, store=self._name)
+            hits = [*(hits[place] for place in order), *hits[RERANKED:]]
+        best = hits[: max(0, top_k)]
         about = collections[0] if collection is not None else Collection(name="")
         return RetrievalHits(
             documents=tuple(document for document, _ in best),
@@ -292,14 +296,6 @@ class SqliteStore:
                     "%s: the collection '%s' is searched for words alone: it has %s, and questions have those of %s",
                     *(self._name, collection.name[:100], has, question.embedder),
                 )
-
-    async def _reranked(self, text: str, hits: Sequence[Hit]) -> Sequence[Hit]:
-        if self._reranker is None:
-            return hits
-        best, rest = hits[:RERANKED], hits[RERANKED:]
-        passages = [database.read_as(hit.title, hit.text) for hit, _ in best]
-        order = await reranked(self._reranker, text, passages, store=self._name)
-        return [*(best[place] for place in order), *rest]
 
 
 def _normalize(vectors: Sequence[Sequence[float]], texts: int, embedder: str) -> Floats:

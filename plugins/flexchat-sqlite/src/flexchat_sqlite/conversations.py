@@ -227,10 +227,9 @@ class SqliteConversations:
         key = _key(tenant, conversation)
 
         def rename(database: sqlite3.Connection) -> None:
-            changed = database.execute(
-                "UPDATE conversations SET title = ? WHERE tenant = ? AND id = ?", (storable(title), *key)
-            )
-            _refuse_none(changed, conversation)
+            values = (storable(title), *key)
+            if not database.execute("UPDATE conversations SET title = ? WHERE tenant = ? AND id = ?", values).rowcount:
+                raise UnknownConversationError(conversation)
 
         await self.database.write(rename)
 
@@ -239,9 +238,9 @@ class SqliteConversations:
         key = _key(tenant, conversation)
 
         def delete(database: sqlite3.Connection) -> None:
-            changed = database.execute("DELETE FROM conversations WHERE tenant = ? AND id = ?", key)
+            if not database.execute("DELETE FROM conversations WHERE tenant = ? AND id = ?", key).rowcount:
+                raise UnknownConversationError(conversation)
             delete_turns_of(database, *key)
-            _refuse_none(changed, conversation)
             sqlite_ledger.forget_texts(database, *key)
 
         await self.database.write(delete)
@@ -306,8 +305,3 @@ def _find(database: sqlite3.Connection, key: tuple[str, ...]) -> ConversationInf
 def _info(row: tuple[Any, ...]) -> ConversationInfo:
     names = ("id", "title", "turns", "started_at", "used_at", "topic", "status")
     return ConversationInfo(**dict(zip(names, row, strict=False)), cost=Cost.of_turns(*row[len(names) :]))
-
-
-def _refuse_none(changed: sqlite3.Cursor, conversation: str) -> None:
-    if not changed.rowcount:
-        raise UnknownConversationError(conversation)

@@ -175,10 +175,10 @@ class SqliteLedger:
         before: str | None = None,
     ) -> Sequence[Effect]:
         """Return effects, the newest first; see EffectLedger."""
-        requested = None if states is None else [*states]
         conditions: builtins.list[str] = ["tenant = ?"]
         values: builtins.list[object] = [tenant]
-        if requested is not None:
+        if states is not None:
+            requested = [*states]
             marks, now = ", ".join("?" * len(requested)), seconds_since_boot()
             # The first condition can use an index; the second counts a claim whose owner is dead as unknown.
             conditions.append(f"(state IN ({marks}) OR state = 'claimed') AND {_REPORTED_STATE} IN ({marks})")
@@ -187,14 +187,14 @@ class SqliteLedger:
             conditions.append("conversation = ?")
             values.append(conversation)
 
+        if before is not None:
+            conditions.append("number < (SELECT number FROM effects WHERE key = ?)")
+
         def read(database: sqlite3.Connection) -> Sequence[Effect]:
-            where, parameters = [*conditions], [*values]
-            if before is not None:
-                where.append("number < (SELECT number FROM effects WHERE key = ?)")
-                parameters.append(_find(database, before, tenant).key)
+            last = () if before is None else (_find(database, before, tenant).key,)
             rows = database.execute(
-                f"SELECT {_COLUMNS} FROM effects WHERE {' AND '.join(where)} ORDER BY number DESC LIMIT ?",
-                (*parameters, max(limit, 0)),
+                f"SELECT {_COLUMNS} FROM effects WHERE {' AND '.join(conditions)} ORDER BY number DESC LIMIT ?",
+                (*values, *last, max(limit, 0)),
             )
             return [mark_if_dead(each, _lives(database, each.owner)) for each in map(_effect, rows)]
 
@@ -240,18 +240,16 @@ def forget_texts(database: sqlite3.Connection, tenant: str, conversation: str) -
 
 
 def _find(database: sqlite3.Connection, key: str, tenant: str) -> Effect:
-    prefix = storable(key)
     # An empty prefix would match every effect, and an altered one another effect than the one named.
-    if not prefix or prefix != key:
+    if not key or key != storable(key):
         raise UnknownEffectError(key)
     rows = database.execute(
         f"SELECT {_COLUMNS} FROM effects WHERE key >= ? AND key < ? AND tenant = ? LIMIT 3",
-        (prefix, prefix + "g", tenant),  # keys are hexadecimal
+        (key, key + "g", tenant),  # keys are hexadecimal
     ).fetchall()
-    matches = [_effect(row) for row in rows]
-    if len(matches) != 1:
-        raise UnknownEffectError(key, [row.key for row in matches])
-    return matches[0]
+    if len(rows) != 1:
+        raise UnknownEffectError(key, [row[0] for row in rows])
+    return _effect(rows[0])
 
 
 def _effect(row: tuple[object, ...]) -> Effect:

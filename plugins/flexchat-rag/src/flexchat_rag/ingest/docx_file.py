@@ -151,7 +151,10 @@ class DocxText:
                 continue
             cells, column = [], 0
             for cell in self._within(row, "tc"):
-                text = self._cell(cell)
+                # Semicolons separate the rows of a table in a cell.
+                ends = {"row": "; "}
+                texts = (" ".join(block.text.split()) + ends.get(block.kind, " ") for block in self.blocks(cell))
+                text = "".join(texts).strip().removesuffix(";")
                 if _find(cell, "tcPr", "vMerge") is not None and _value(cell, "tcPr", "vMerge") != "restart":
                     text = text or above.get(column, "")  # a cell over several rows stands in each of them
                 above[column] = text
@@ -160,11 +163,6 @@ class DocxText:
             if any(cells):
                 yield Block(text=" | ".join(cells), kind="row")
         yield Block(text="", kind="end of table")
-
-    def _cell(self, cell: Any) -> str:
-        # Semicolons separate the rows of a table in a cell.
-        texts = (" ".join(block.text.split()) + ("; " if block.kind == "row" else " ") for block in self.blocks(cell))
-        return "".join(texts).strip().removesuffix(";")
 
     def _within(self, parent: Any, tag: str) -> Iterator[Any]:
         return (child for child, name in self._children(parent) if name == tag)

@@ -6,7 +6,6 @@ import codecs
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 
 import attrs
 
@@ -199,7 +198,7 @@ class TextFile:
     def __enter__(self) -> TextFile:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self._file.close()
 
     def __iter__(self) -> Iterator[str]:

@@ -149,14 +149,11 @@ class IngestReport:
         """Count a file."""
         self.files += 1
         setattr(self, outcome, getattr(self, outcome) + 1)
-        if failure:
-            self.failed += outcome != "failed"
-            if len(self.failures) < MAX_REPORTED:
-                self.failures.append(failure)
-        if note:
-            self.noted += 1
-            if len(self.notes) < MAX_REPORTED:
-                self.notes.append(note)
+        self.failed += bool(failure) and outcome != "failed"
+        self.noted += bool(note)
+        for texts, text in ((self.failures, failure), (self.notes, note)):
+            if text and len(texts) < MAX_REPORTED:
+                texts.append(text)
 
 
 Watcher = Callable[[IngestReport, str], None]
@@ -250,11 +247,9 @@ class _Run:
 
     def _done(self, outcome: Outcome, failure: str = "", note: str = "") -> None:
         self.report.count(outcome, failure, note)
-        for kind, text in (("failed", failure), ("note", note)):
-            if text:
-                self._watch(self.report, f"{kind}: {text}")
-        if not failure and not note:
-            self._watch(self.report, "")
+        messages = [f"{kind}: {text}" for kind, text in (("failed", failure), ("note", note)) if text]
+        for message in messages or [""]:
+            self._watch(self.report, message)
 
     async def _store_file(self, file: FoundFile, reading: Reading) -> tuple[Outcome, str]:
         stored, troubles = self._known.get(file.source), _Troubles()

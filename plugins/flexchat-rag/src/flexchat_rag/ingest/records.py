@@ -21,7 +21,6 @@ from .encoding import TextFile
 from .sections import Piece, Reading, Record, Trouble, UnreadableFileError
 
 DEFAULT_TEXT_FIELDS = ("text", "content", "body", "page_content")
-_EXPORTED = {"id", "title", "text", "source", "metadata"}
 MAX_NAME_CHARS = 1_000
 """Characters of a title, an id or a source, which every passage of a record repeats."""
 
@@ -125,13 +124,8 @@ def bounded(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_exported(fields: Mapping[str, Any]) -> bool:
-    texts = ("id", "title", "text")
-    return (
-        set(fields) == _EXPORTED
-        and all(isinstance(fields[name], str) for name in texts)
-        and (fields["source"] is None or isinstance(fields["source"], str))
-        and isinstance(fields["metadata"], Mapping)
-    )
+    types = {"id": str, "title": str, "text": str, "source": str | None, "metadata": Mapping}
+    return fields.keys() == types.keys() and all(isinstance(fields[name], kind) for name, kind in types.items())
 
 
 def _metadata(fields: Mapping[str, Any], names: Sequence[str] | None, used: set[str | None]) -> dict[str, Any]:
@@ -329,18 +323,15 @@ def read_jsonl(path: Path, mapping: FieldMapping, reading: Reading) -> Iterator[
                     pass
                 continue
             text = line.strip(" \t\r\n\ufeff")
-            if text:
-                yield from _pieces(text, mapping, f"line {number}")
+            if not text:
+                continue
+            try:
+                parsed = parse(text)
+            except ValueError as error:
+                yield Trouble(f"line {number}: {error}")
+                continue
+            if text[parsed.end :].strip():
+                yield Trouble(f"line {number}: more follows the first value (character {parsed.end + 1})")
+            else:
+                yield from as_pieces(parsed, mapping, f"line {number}")
         yield from file.troubles()
-
-
-def _pieces(text: str, mapping: FieldMapping, place: str) -> Iterator[Piece]:
-    try:
-        parsed = parse(text)
-    except ValueError as error:
-        yield Trouble(f"{place}: {error}")
-        return
-    if text[parsed.end :].strip():
-        yield Trouble(f"{place}: more follows the first value (character {parsed.end + 1})")
-    else:
-        yield from as_pieces(parsed, mapping, place)

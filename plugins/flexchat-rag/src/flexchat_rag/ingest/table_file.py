@@ -56,11 +56,9 @@ def read_csv(path: Path, mapping: FieldMapping, reading: Reading) -> Iterator[Pi
 
 def _sample(lines: Iterator[str]) -> list[str]:
     sample: list[str] = []
-    size = 0
     for line in lines:
         sample.append(line)
-        size += len(line)
-        if len(sample) >= _SAMPLE_LINES or size >= _SAMPLE_CHARS:
+        if len(sample) >= _SAMPLE_LINES or sum(map(len, sample)) >= _SAMPLE_CHARS:
             break
     return sample
 

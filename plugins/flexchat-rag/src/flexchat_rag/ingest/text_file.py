@@ -16,15 +16,13 @@ from .sections import Piece, Reading, Section, SectionBuilder, Trouble, Unreadab
 
 def read_text(path: Path, reading: Reading) -> Iterator[Piece]:
     """Yield a text in parts of bounded size, split at empty lines where possible."""
-    builder, number = SectionBuilder(), 1
-    for line in lines_of(path, reading):
-        if isinstance(line, Trouble):
-            yield line
-            continue
+    builder = SectionBuilder()
+    troubles: list[Trouble] = []
+    for number, line in _numbered(lines_of(path, reading), troubles):
         builder.add(line, line=number)
-        number += line.endswith("\n")
         yield from builder.ready(is_gap=not line.strip())
     yield from builder.end()
+    yield from troubles
 
 
 MAX_FRONT_MATTER_LINES = 200

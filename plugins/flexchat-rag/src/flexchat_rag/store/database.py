@@ -107,11 +107,6 @@ class Row:
     title: str
     text: str
 
-    @property
-    def read_as(self) -> str:
-        """The text passed to embedders and rerankers."""
-        return read_as(self.title, self.text)
-
 
 def read_as(title: str, text: str) -> str:
     """Join title and text for embedding, because a heading carries much of the meaning of its text.
@@ -186,9 +181,7 @@ def _clean(value: Any, place: str, depth: int) -> Any:
         raise RetrievalError(f"{place} are nested more than {MAX_METADATA_DEPTH} deep")
     if isinstance(value, str):
         return storable(value)
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
+    if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, list | tuple):
         return [_clean(item, place, depth + 1) for item in value]
@@ -325,8 +318,6 @@ def plan_adding(connection: sqlite3.Connection, name: str, rows: Sequence[Row], 
         (name,),
     ).fetchone()
     number, embedding, dimensions, filled = row or (None, None, None, False)
-    if filled and embedding is None:
-        return Plan(embeds=False, missing=())
     if not filled:
         embedding, dimensions = embedder, None
     if embedding is None:
@@ -338,7 +329,7 @@ def plan_adding(connection: sqlite3.Connection, name: str, rows: Sequence[Row], 
         )
     there = _there(connection, number, rows) if filled and number is not None else {}
     new = (row for row in rows if row.id not in there or there[row.id][1:3] != (row.title, row.text))
-    missing = dict.fromkeys(row.read_as for row in new)
+    missing = dict.fromkeys(read_as(row.title, row.text) for row in new)
     return Plan(embeds=True, missing=tuple(missing), dimensions=dimensions)
 
 
@@ -367,9 +358,10 @@ def add_documents(
     if plan.dimensions is not None:
         lengths.add(plan.dimensions)
     if len(lengths) > 1:
-        problem = f"{embedder} gave vectors of different lengths ({sorted(lengths)})"
-        advice = "if its model has changed, delete the documents and add them again"
-        raise RetrievalError(f"the collection '{name}': {problem}; {advice}")
+        raise RetrievalError(
+            f"the collection '{name}': {embedder} gave vectors of different lengths ({sorted(lengths)}); "
+            "if its model has changed, delete the documents and add them again"
+        )
     connection.execute("INSERT OR IGNORE INTO collections (name) VALUES (?)", (name,))
     number = collection_number(connection, name)
     if rows:
@@ -414,7 +406,7 @@ def _store(
         if vectors is not None:
             connection.execute(
                 "INSERT INTO vectors (number, collection, vector) VALUES (?, ?, ?)",
-                (added.lastrowid, collection, vectors[row.read_as]),
+                (added.lastrowid, collection, vectors[read_as(row.title, row.text)]),
             )
         changed += 1
     return changed, removed
