@@ -36,11 +36,6 @@ class Content:
     name: str = ""
     advice: str = ""
 
-    @property
-    def article(self) -> str:
-        """The indefinite article for the name, by pronunciation: "a" or "an"."""
-        return "an" if re.match(r"[AEIO]|[LMNSX][A-Z0-9 ]", self.name) else "a"
-
 
 _ZIP = ("ZIP archive", ": unpack it first")
 # Regular expressions for the first bytes of a file, and names of members of an archive; each with name and advice.
@@ -162,7 +157,8 @@ def kind_of(path: Path, reading: Reading | None = None) -> Kind:
     if suffix in _OTHER_PROGRAMS:
         raise UnreadableFileError(f"is of an unsupported kind ({suffix}): save it as {_OTHER_PROGRAMS[suffix]}")
     if content.name not in ("", "HTML") and by_name not in OFFICE:  # whose readers report the details
-        raise UnreadableFileError(f"is not text but {content.article} {content.name}{content.advice}")
+        article = "an" if re.match(r"[AEIO]|[LMNSX][A-Z0-9 ]", content.name) else "a"  # by pronunciation
+        raise UnreadableFileError(f"is not text but {article} {content.name}{content.advice}")
     return by_name or TEXT
 
 

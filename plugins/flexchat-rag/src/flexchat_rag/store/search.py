@@ -201,18 +201,13 @@ def filter_sql(condition: Condition) -> Sql:
 
 
 def _compare(condition: Compare) -> Sql:
-    match condition.operator:
-        case "$eq":
-            return _any_equal(condition.field, [condition.value])
-        case "$in":
-            return _any_equal(condition.field, condition.value)
-        case "$ne" | "$nin":
-            values = [condition.value] if condition.operator == "$ne" else condition.value
-            sql, parameters = _any_equal(condition.field, values)
-            return f"NOT {sql}", parameters
-    kind = "text" if isinstance(condition.value, str) else "number"
-    value, parameter = _value(condition.value)
-    return _where(condition.field, f"{_KINDS[kind]} AND m.value {_SIGNS[condition.operator]} {value}", [parameter])
+    field, operator, operand = condition.field, condition.operator, condition.value
+    if operator in _SIGNS:
+        kind = "text" if isinstance(operand, str) else "number"
+        value, parameter = _value(operand)
+        return _where(field, f"{_KINDS[kind]} AND m.value {_SIGNS[operator]} {value}", [parameter])
+    sql, parameters = _any_equal(field, operand if operator in ("$in", "$nin") else [operand])
+    return (sql if operator in ("$eq", "$in") else f"NOT {sql}"), parameters
 
 
 def _any_equal(field: str, values: Iterable[Any]) -> Sql:
