@@ -3,20 +3,6 @@
 PostgresConfig, the settings of a database, and Connections are public, for packages that add tables of their own.
 """
 
-from typing import TYPE_CHECKING, Any
+from flexchat.host import attach_stub
 
-from .plugin import PostgresConfig
-
-if TYPE_CHECKING:
-    from .connections import Connection, Connections
-
-__all__ = ["Connection", "Connections", "PostgresConfig"]
-
-
-def __getattr__(name: str) -> Any:
-    """Import psycopg on first access."""
-    if name not in ("Connection", "Connections"):
-        raise AttributeError(f"module 'flexchat_postgresql' has no attribute {name!r}")
-    from . import connections
-
-    return getattr(connections, name)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
