@@ -117,8 +117,8 @@ class Postgresql:
     def __init__(self, folder):
         import postgres_server
         import psycopg
+        from flexchat_postgresql.config import PostgresqlConfig
         from flexchat_postgresql.conversation_store import PostgresqlConversations
-        from flexchat_postgresql.plugin import PostgresqlConfig
 
         if (folder / "postgresql").exists():
             raise SystemExit("runs on PostgreSQL cannot be continued: its data went with the driver's process")

@@ -66,8 +66,8 @@ class Postgresql:
         self.dsn = dsn
 
     def store(self):
+        from flexchat_postgresql.config import PostgresqlConfig
         from flexchat_postgresql.conversation_store import PostgresqlConversations
-        from flexchat_postgresql.plugin import PostgresqlConfig
 
         return PostgresqlConversations(PostgresqlConfig(dsn=self.dsn))
 

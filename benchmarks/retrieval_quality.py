@@ -30,9 +30,10 @@ from flexchat.document_stores import StoreEmbedder
 from flexchat.llms.llm import LLM
 from flexchat.plugin.host import PluginHost
 from flexchat.store import DocumentStoreContext, Reranker
-from flexchat_minilm.plugin import MODEL, MiniLMConfig, create
+from flexchat_minilm.config import MODEL, MiniLMConfig
+from flexchat_minilm.plugin import create
 from flexchat_minilm.provider import load_tokenizer, model_file
-from flexchat_rag.plugin import SqliteConfig
+from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
 from flexchat_rag.store.database import read_as
 

@@ -69,7 +69,7 @@ def quantiles(times: list[float]) -> tuple[float, float]:
 async def flexchat_sqlite(folder: Path, fill: bool, count: int) -> dict[str, Any]:
     from flexchat import Document
     from flexchat.store import DocumentStoreContext
-    from flexchat_rag.plugin import SqliteConfig
+    from flexchat_rag.config import SqliteConfig
     from flexchat_rag.retriever import SqliteStore
 
     vectors, asked, texts, questions = data(count)

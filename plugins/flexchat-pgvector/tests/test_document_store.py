@@ -7,8 +7,8 @@ import math
 import psycopg
 import pytest
 from flexchat.store import Collection, Document, DocumentStoreContext, RetrievalError, Source
+from flexchat_pgvector.config import PgvectorConfig
 from flexchat_pgvector.document_store import PgvectorStore
-from flexchat_pgvector.plugin import PgvectorConfig
 from flexchat_sdk import ProviderConnectionError
 from flexchat_testing import HashingEmbedder
 from hypothesis import given, settings

@@ -6,8 +6,8 @@ import random
 
 import pytest
 from flexchat.store import Document, DocumentStoreContext, RetrievalError
+from flexchat_pgvector.config import PgvectorConfig
 from flexchat_pgvector.document_store import PgvectorStore
-from flexchat_pgvector.plugin import PgvectorConfig
 from flexchat_testing import HashingEmbedder
 
 pytestmark = pytest.mark.slow

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from flexchat import UserMessage
 from flexchat.store import ConversationTurn, Document, DocumentStoreContext, RetrievalError
+from flexchat_pgvector.config import PgvectorConfig
 from flexchat_pgvector.document_store import PgvectorStore
-from flexchat_pgvector.plugin import PgvectorConfig
+from flexchat_postgresql.config import PostgresqlConfig
 from flexchat_postgresql.conversation_store import PostgresqlConversations
-from flexchat_postgresql.plugin import PostgresqlConfig
 
 pytestmark = pytest.mark.slow
 

@@ -7,9 +7,9 @@ import pytest
 from flexchat import AssistantMessage, ToolMessage, Usage, UserMessage
 from flexchat.plugin import ToolCall
 from flexchat.store import ConversationTurn, StorageError, UnknownConversationError
+from flexchat_postgresql.config import PostgresqlConfig
 from flexchat_postgresql.connections import Connections
 from flexchat_postgresql.conversation_store import PostgresqlConversations
-from flexchat_postgresql.plugin import PostgresqlConfig
 from flexchat_postgresql.tables import CONVERSATIONS
 from flexchat_sdk import OpaquePart, ProviderData, TextPart
 from hypothesis import given, settings
@@ -187,7 +187,7 @@ WRITER = """
 import asyncio, json, sys
 from flexchat import UserMessage
 from flexchat.store import ConversationTurn
-from flexchat_postgresql.plugin import PostgresqlConfig
+from flexchat_postgresql.config import PostgresqlConfig
 from flexchat_postgresql.connections import Connections
 from flexchat_postgresql.conversation_store import PostgresqlConversations
 

@@ -15,8 +15,8 @@ from flexchat.store import (
     StorageError,
     TurnEnd,
 )
+from flexchat_postgresql.config import PostgresqlConfig
 from flexchat_postgresql.conversation_store import PostgresqlConversations
-from flexchat_postgresql.plugin import PostgresqlConfig
 from postgres_server import breaking
 
 LIVES = 600.0

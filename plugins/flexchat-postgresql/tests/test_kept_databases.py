@@ -5,8 +5,8 @@ from pathlib import Path
 import kept_database
 import psycopg
 import pytest
+from flexchat_postgresql.config import PostgresqlConfig
 from flexchat_postgresql.conversation_store import PostgresqlConversations
-from flexchat_postgresql.plugin import PostgresqlConfig
 
 DUMP = Path(__file__).with_name("kept_2026_11.sql").read_text(encoding="utf-8")
 

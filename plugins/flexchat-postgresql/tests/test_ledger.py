@@ -7,10 +7,10 @@ import psycopg
 import pytest
 from flexchat import FlexChat, UserMessage, tool
 from flexchat.store import ConversationTurn, EffectCall, StorageError
+from flexchat_postgresql.config import PostgresqlConfig
 from flexchat_postgresql.connections import Connections
 from flexchat_postgresql.conversation_store import PostgresqlConversations
 from flexchat_postgresql.owners import Watch
-from flexchat_postgresql.plugin import PostgresqlConfig
 from flexchat_postgresql.tables import CONVERSATIONS
 from postgres_server import breaking
 

@@ -5,9 +5,9 @@ import threading
 import psycopg
 import pytest
 from flexchat.store import StorageError
+from flexchat_postgresql.config import PostgresqlConfig
 from flexchat_postgresql.conversation_store import PostgresqlConversations
 from flexchat_postgresql.owners import Watch
-from flexchat_postgresql.plugin import PostgresqlConfig
 
 
 def test_an_owner_is_dead_when_both_clocks_say_so():

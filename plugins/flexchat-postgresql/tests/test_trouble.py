@@ -6,9 +6,9 @@ import psycopg
 import pytest
 from flexchat import UserMessage
 from flexchat.store import ConversationTurn, StorageError
+from flexchat_postgresql.config import PostgresqlConfig
 from flexchat_postgresql.connections import Place, public_reason
 from flexchat_postgresql.conversation_store import PostgresqlConversations
-from flexchat_postgresql.plugin import PostgresqlConfig
 
 pytestmark = pytest.mark.slow
 

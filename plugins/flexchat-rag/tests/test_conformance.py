@@ -1,7 +1,7 @@
 """The store keeps the laws of the kit."""
 
 from flexchat_rag import conformance
-from flexchat_rag.plugin import SqliteConfig
+from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
 
 

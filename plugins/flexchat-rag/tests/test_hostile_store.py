@@ -2,7 +2,7 @@
 
 import pytest
 from flexchat.store import Document, DocumentStoreContext, RetrievalError, Source
-from flexchat_rag.plugin import SqliteConfig
+from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
 from flexchat_testing import HashingEmbedder
 from hypothesis import HealthCheck, given, settings

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from flexchat.store import DocumentStoreContext
-from flexchat_rag.plugin import SqliteConfig
+from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
 from flexchat_testing import HashingEmbedder
 
@@ -22,7 +22,7 @@ import asyncio, os, signal, sys, threading
 from pathlib import Path
 from flexchat.store import Document, DocumentStoreContext, Source
 from flexchat_testing import HashingEmbedder
-from flexchat_rag.plugin import SqliteConfig
+from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
 
 async def main(folder, start):

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 from flexchat.store import DocumentStoreContext
+from flexchat_rag.config import SqliteConfig
 from flexchat_rag.ingest.pipeline import add_files
-from flexchat_rag.plugin import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
 
 pytestmark = pytest.mark.slow
@@ -22,7 +22,7 @@ FILES = 120
 PROGRAM = """
 import asyncio, sys
 from flexchat.store import DocumentStoreContext
-from flexchat_rag.plugin import SqliteConfig
+from flexchat_rag.config import SqliteConfig
 from flexchat_rag.ingest.pipeline import add_files
 from flexchat_rag.retriever import SqliteStore
 

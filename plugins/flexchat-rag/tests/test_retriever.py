@@ -16,7 +16,8 @@ from flexchat.store import (
     StorageError,
     UnknownCollectionError,
 )
-from flexchat_rag.plugin import SqliteConfig, create
+from flexchat_rag.config import SqliteConfig
+from flexchat_rag.plugin import create
 from flexchat_rag.retriever import SqliteStore
 from flexchat_sdk import ProviderConnectionError
 from flexchat_testing import HashingEmbedder
@@ -305,7 +306,7 @@ async def test_an_unknown_collection_is_named_with_the_nearest(opened):
 def test_the_store_is_light_until_it_is_used():
     """Making a store loads no NumPy."""
     script = (
-        "import sys; from flexchat.store import DocumentStoreContext; from flexchat_rag.plugin import SqliteConfig;"
+        "import sys; from flexchat.store import DocumentStoreContext; from flexchat_rag.config import SqliteConfig;"
         "from flexchat_rag.plugin import create; create(SqliteConfig(path='x.db'), DocumentStoreContext());"
         "sys.exit('numpy' in sys.modules)"
     )

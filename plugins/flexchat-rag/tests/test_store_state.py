@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 from flexchat.store import Collection, Document, DocumentStoreContext, Source
-from flexchat_rag.plugin import SqliteConfig
+from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
 from flexchat_testing import HashingEmbedder
 from hypothesis import settings

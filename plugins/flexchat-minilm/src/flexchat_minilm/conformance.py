@@ -8,7 +8,7 @@ from __future__ import annotations
 from flexchat_sdk import EmbeddingProvider
 from flexchat_testing import LocalEmbeddingsConformance
 
-from .plugin import MODEL
+from .config import MODEL
 from .provider import MiniLMProvider
 
 

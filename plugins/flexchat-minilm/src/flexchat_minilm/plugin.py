@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import attrs
 from flexchat.plugin import hookimpl
 from flexchat_sdk import ChatProvider, ProviderType
 
-MODEL = "all-MiniLM-L6-v2"
-DIMENSIONS = 384
-MAX_TOKENS = 256
-"""Tokens the model reads, begin and end among them: ``max_seq_length`` of sentence-transformers/all-MiniLM-L6-v2."""
-
-
-@attrs.frozen(kw_only=True)
-class MiniLMConfig:
-    """An llms entry with provider = "minilm"; it needs no settings."""
+from .config import MODEL, MiniLMConfig
 
 
 def create(config: MiniLMConfig) -> ChatProvider:

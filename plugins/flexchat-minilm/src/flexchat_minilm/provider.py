@@ -32,7 +32,7 @@ from flexchat_sdk import (
     storable,
 )
 
-from .plugin import DIMENSIONS, MAX_TOKENS, MODEL
+from .config import DIMENSIONS, MAX_TOKENS, MODEL
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

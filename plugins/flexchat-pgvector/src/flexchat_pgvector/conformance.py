@@ -10,7 +10,8 @@ from flexchat.store import DocumentStore, DocumentStoreContext
 from flexchat_postgresql.conformance import settings_of
 from flexchat_testing import DocumentStoreConformance
 
-from .plugin import PgvectorConfig, create_documents
+from .config import PgvectorConfig
+from .plugin import create_documents
 
 
 class Pgvector(DocumentStoreConformance):

@@ -24,7 +24,7 @@ from psycopg import sql
 
 from . import tables
 from .adding import Adder, index_name
-from .plugin import PgvectorConfig
+from .config import PgvectorConfig
 from .searching import DEPTH, SearchQuery, by_vector, by_words, hits_of, question_vector
 
 _LOG = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
 """The public names of ``flexchat_postgresql``, for type checkers and for the module itself."""
 
 from .connections import Connection as Connection, Connections as Connections
-from .plugin import PostgresConfig as PostgresConfig
+from .config import PostgresConfig as PostgresConfig

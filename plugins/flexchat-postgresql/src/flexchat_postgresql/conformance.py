@@ -17,9 +17,10 @@ from typing import Any
 from flexchat.store import ConversationStore
 from flexchat_testing import ConversationStoreConformance, JournalConformance, LedgerConformance
 
+from .config import PostgresqlConfig
 from .conversation_store import PostgresqlConversations
 from .ledger import PostgresqlLedger
-from .plugin import PostgresqlConfig, create_conversations
+from .plugin import create_conversations
 
 DSN_VARIABLE = "FLEXCHAT_TEST_POSTGRES"
 _schemas: set[str] = set()

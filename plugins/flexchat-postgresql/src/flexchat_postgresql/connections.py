@@ -21,7 +21,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
-from .plugin import PostgresConfig
+from .config import PostgresConfig
 
 T = TypeVar("T")
 Row = tuple[Any, ...]

@@ -23,11 +23,11 @@ from flexchat.store import (
     turn_to_parts,
 )
 
+from .config import PostgresqlConfig
 from .connections import Connection, Connections, Row
 from .journal import PostgresqlJournal
 from .ledger import PostgresqlLedger, forget_texts
 from .owners import Renewer, extend
-from .plugin import PostgresqlConfig
 from .tables import CONVERSATIONS
 
 MAX_KEY_BYTES = 800

@@ -12,8 +12,8 @@ from typing import Any, LiteralString
 
 import psycopg
 
+from .config import PostgresConfig
 from .connections import Connection, Connections
-from .plugin import PostgresConfig
 
 _LEASE: LiteralString = """
     INSERT INTO {s}.owners AS o (owner, alive_until, lease_s, renewals)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from flexchat.store import DocumentStore, DocumentStoreContext
 from flexchat_testing import DocumentStoreConformance
 
-from .plugin import SqliteConfig
+from .config import SqliteConfig
 from .retriever import SqliteStore
 
 

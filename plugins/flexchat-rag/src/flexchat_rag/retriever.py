@@ -27,7 +27,7 @@ from flexchat.store import (
     storable,
 )
 
-from .plugin import SqliteConfig
+from .config import SqliteConfig
 from .store import database
 from .store.search import SearchQuery, filter_sql, search, terms_of
 

@@ -12,7 +12,7 @@ import click
 from flexchat.store import Collection
 from flexchat_cli import FAILED, FILE_NAME, INTERRUPTED, OK, CommandContext, argument
 
-from ..plugin import DEFAULT_COLLECTION
+from ..config import DEFAULT_COLLECTION
 from .opening import choose_store, format_count, format_seconds, store_options, with_chat
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import attrs
 from flexchat.plugin import FlexChatError
 from flexchat.store import Document, DocumentStore, Source, UnknownCollectionError, error_name, run_in_thread
 
-from ..plugin import DEFAULT_COLLECTION
+from ..config import DEFAULT_COLLECTION
 from .encoding import COMMON_ENCODINGS, encoding_named
 from .files import FoundFile, Kind, Walk, kind_of
 from .records import MAX_NAME_CHARS, FieldMapping, bounded
