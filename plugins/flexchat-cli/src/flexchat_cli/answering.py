@@ -11,7 +11,7 @@ import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import click
@@ -30,9 +30,6 @@ from .models import full_name, llm_names, saved_names
 from .parameters import TEXT, option_group
 from .prompts import MESSAGE, complete_prompt, named_prompt, with_message
 from .standard_input import read_text_file
-
-if TYPE_CHECKING:
-    pass
 
 _MAX_BYTES = 1 << 20
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}

@@ -39,17 +39,9 @@ def joined_pairs(words: Sequence[str]) -> list[str]:
             break
         if word in _PAIRS and rest:
             name = rest.pop(0)
-            joined.append(f"{name}={rest.pop(0)}" if "=" not in name and _is_name(name) and rest else name)
+            is_name = name.replace("-", "_").isidentifier() and not name.startswith("-")
+            joined.append(f"{name}={rest.pop(0)}" if is_name and rest else name)
     return [*joined, *rest]
-
-
-def _is_name(word: str) -> bool:
-    return word.replace("-", "_").isidentifier() and not word.startswith("-")
-
-
-def equivalent_of(option: str) -> str:
-    """Name the equivalent of an option of llm, as the end of a sentence; empty for any other option."""
-    return f" (here it is {OPTIONS[option]})" if option in OPTIONS else ""
 
 
 def is_asked(command: click.Command, word: str) -> bool:

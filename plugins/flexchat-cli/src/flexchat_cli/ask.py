@@ -231,13 +231,12 @@ def demo(context: CommandContext, message: tuple[str, ...]) -> None:
 
     The rehearsal model answers, with the installed tools; --config shows a turn of your configuration.
     """
-    chat = context.open_chat() if context.config else _embedded(context)
+    if context.config:
+        chat = context.open_chat()
+    else:
+        host = context.installed_plugins()
+        chat = FlexChat.from_config(zero_config(host), plugins=host)
     asyncio.run(_show(chat, " ".join(message) or QUESTION, context))
-
-
-def _embedded(context: CommandContext) -> FlexChat:
-    host = context.installed_plugins()
-    return FlexChat.from_config(zero_config(host), plugins=host)
 
 
 async def _show(chat: FlexChat, question: str, context: CommandContext) -> None:

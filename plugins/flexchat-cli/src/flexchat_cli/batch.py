@@ -46,16 +46,7 @@ from .parameters import argument
 from .prompts import variables_option
 from .tool_costs import tokens_of
 
-KEYS = (
-    "message",
-    "id",
-    "history",
-    "topic",
-    "collections",
-    "variables",
-    "response_format",
-    *PER_MESSAGE,
-)
+KEYS = ("message", "id", "history", "topic", "collections", "variables", "response_format", *PER_MESSAGE)
 """What a line may have; all but ``message`` and ``id`` as FlexChat.respond takes them."""
 
 
@@ -97,7 +88,7 @@ def read_prompts(text: str, source: str, read: Callable[..., ChatRequest]) -> li
             id = _id(fields.pop("id", number))
             message = fields.pop("message")
             request = read(message, fields)
-        except (ChatRequestError, UnknownNameError, UsageError, _LineError) as error:
+        except (ChatRequestError, UnknownNameError, UsageError) as error:
             problems.append(Problem(path="", text=str(error), source=source, line=number))
             continue
         if (first := first_with_id.setdefault(id, number)) != number:
@@ -111,33 +102,29 @@ def read_prompts(text: str, source: str, read: Callable[..., ChatRequest]) -> li
     return prompts
 
 
-class _LineError(Exception):
-    """A line is not a prompt."""
-
-
 def _fields(line: str) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except ValueError as error:
-        raise _LineError(f'is not JSON ({error}); a prompt is a text in quotes, or {{"message": "…"}}') from None
+        raise UsageError(f'is not JSON ({error}); a prompt is a text in quotes, or {{"message": "…"}}') from None
     except RecursionError:
-        raise _LineError("is nested too deeply") from None
+        raise UsageError("is nested too deeply") from None
     if isinstance(value, str):
         return {"message": value}
     if not isinstance(value, dict):
-        raise _LineError(f'is {_KINDS[type(value)]}; a prompt is a text in quotes, or {{"message": "…"}}')
+        raise UsageError(f'is {_KINDS[type(value)]}; a prompt is a text in quotes, or {{"message": "…"}}')
     for name in value:
         if name not in KEYS:
-            raise _LineError(f"has the unknown key '{name}'{did_you_mean(name, KEYS)}")
+            raise UsageError(f"has the unknown key '{name}'{did_you_mean(name, KEYS)}")
     if "message" not in value:
-        raise _LineError("has no 'message'")
+        raise UsageError("has no 'message'")
     return value
 
 
 def _id(id: Any) -> str | int:
     if isinstance(id, str | int) and not isinstance(id, bool):
         return id
-    raise _LineError(f"'id' is a text or a whole number, not {json.dumps(id)[:40]}")
+    raise UsageError(f"'id' is a text or a whole number, not {json.dumps(id)[:40]}")
 
 
 _KEPT_S = 23 * 3600
@@ -188,8 +175,11 @@ def progress_of(name: str, *, fresh: bool) -> Iterator[Progress]:
 
 
 def _begin_or_continue(file: Path, *, fresh: bool) -> Progress:
-    began = None if fresh else _read(file)
-    if began is None:
+    began: tuple[str, float] | None = None
+    with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):  # cut off while it was written
+        data = json.loads(file.read_text(encoding="utf-8"))
+        began = str(data["run"]), float(data["began_at"])
+    if began is None or fresh:
         run = new_conversation_id()[:8]
         file.write_text(json.dumps({"run": run, "began_at": time.time()}), encoding="utf-8")
         return Progress(run=run, file=file)
@@ -201,13 +191,6 @@ def _begin_or_continue(file: Path, *, fresh: bool) -> Progress:
             "--fresh asks everything again"
         )
     return Progress(run=run, file=file)
-
-
-def _read(file: Path) -> tuple[str, float] | None:
-    with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):  # cut off while it was written
-        data = json.loads(file.read_text(encoding="utf-8"))
-        return str(data["run"]), float(data["began_at"])
-    return None
 
 
 @contextlib.contextmanager
@@ -248,10 +231,10 @@ class CostLimit:
     """The running total of the cost of turns, and the limit at which no further turn may begin.
 
     Args:
-        most: The limit in US dollars.
+        most: The limit in US dollars; None for none.
     """
 
-    def __init__(self, most: Decimal) -> None:
+    def __init__(self, most: Decimal | None) -> None:
         self._most = most
         self._spent = Decimal(0)
         self._unknown = ""
@@ -268,6 +251,8 @@ class CostLimit:
     @property
     def why(self) -> str:
         """The reason against a further turn; empty if one may begin."""
+        if self._most is None:
+            return ""
         if self._unknown:
             return f"stopped, as it is not known what an answer cost: {self._unknown}"
         if self._spent >= self._most:
@@ -277,16 +262,9 @@ class CostLimit:
     @property
     def advice(self) -> str:
         """How to continue with the same command, after a space; empty if nothing has to change."""
-        return " without --max-cost" if self._unknown else " with a higher --max-cost" if self.why else ""
-
-    def refuse_more(self) -> None:
-        """Refuse a turn that has not begun.
-
-        Raises:
-            LimitReachedError: No further one may begin.
-        """
-        if self.why:
-            raise LimitReachedError(self.why)
+        if not self.why:
+            return ""
+        return " without --max-cost" if self._unknown else " with a higher --max-cost"
 
 
 def refuse_unpriced(chat: FlexChat, *, is_configured: bool) -> None:
@@ -400,13 +378,14 @@ def batch(
     config = context.config_file()
     if max_cost is not None:
         refuse_unpriced(chat, is_configured=config is not None)
-    limit = CostLimit(max_cost) if max_cost is not None else None
     where = [os.path.realpath(file) if file != "-" else text, str(config and os.path.realpath(config)), tenant]
     where += [json.dumps([attrs.asdict(answering), variables], sort_keys=True, default=str)]
     name = hashlib.sha256("\0".join(where).encode(errors="surrogatepass")).hexdigest()[:32]
     with contextlib.ExitStack() as closing:
         progress = closing.enter_context(progress_of(name, fresh=fresh)) if keep else None
-        run = _Batch(chat=chat, context=context, prompts=prompts, progress=progress, tenant=tenant, limit=limit)
+        run = _Batch(
+            chat=chat, context=context, prompts=prompts, progress=progress, tenant=tenant, limit=CostLimit(max_cost)
+        )
         return asyncio.run(run.run(parallel))
 
 
@@ -419,7 +398,7 @@ class _Batch:
     prompts: Sequence[Prompt]
     progress: Progress | None
     tenant: str
-    limit: CostLimit | None
+    limit: CostLimit
     written: int = 0
     failed: int = 0
     earlier: int = 0
@@ -448,8 +427,8 @@ class _Batch:
         return OK
 
     async def _ask(self, prompt: Prompt) -> Turn:
-        if self.limit is not None and not (self.limit.why and await self._is_answered(prompt)):
-            self.limit.refuse_more()
+        if self.limit.why and not await self._is_answered(prompt):
+            raise LimitReachedError(self.limit.why)
         place: RequestOptions = {"tenant": self.tenant}
         if self.progress is not None:
             name = self.progress.name(prompt)
@@ -457,11 +436,9 @@ class _Batch:
         try:
             turn = await self.chat.respond(prompt.request, **place)
         except FlexChatError as error:
-            if self.limit is not None:
-                self.limit.count(error.turn)
+            self.limit.count(error.turn)
             raise
-        if self.limit is not None:
-            self.limit.count(turn)
+        self.limit.count(turn)
         return turn
 
     async def _is_answered(self, prompt: Prompt) -> bool:
@@ -497,11 +474,10 @@ class _Batch:
         parts += [f"{self.earlier} of them by an earlier run"] if self.earlier else []
         parts += [f"{self.failed} failed"] if self.failed else []
         parts += [Cost.total(self.costs).explained()] if self.costs else []
-        text = ", ".join(parts)
-        limit = self.limit if self.written < all_of_them else None
-        text += f"; {limit.why}" if limit is not None and limit.why else ""
-        if self.progress is not None and (self.failed or self.written < all_of_them):
-            text += f"; the same command{limit.advice if limit is not None else ''} goes on from there"
+        text, is_whole = ", ".join(parts), self.written == all_of_them
+        text += f"; {self.limit.why}" if self.limit.why and not is_whole else ""
+        if self.progress is not None and (self.failed or not is_whole):
+            text += f"; the same command{'' if is_whole else self.limit.advice} goes on from there"
         self.context.terminal.say(text, "dim")
 
 

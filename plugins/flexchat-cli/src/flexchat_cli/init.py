@@ -16,7 +16,7 @@ from flexchat_sdk import package_data
 
 from .context import CommandContext, UsageError
 from .main import COMPLETE_VARIABLE, CommandGroup
-from .parameters import argument, command
+from .parameters import argument, command, completes
 
 _TOOLS = ("calculator", "get_current_datetime")
 _TRY = 'flexchat ask "What is 17% of 230?"'
@@ -44,11 +44,8 @@ class Starter:
 
 
 STARTERS = {name: Starter(**row) for name, row in package_data("flexchat_cli", "starters/kinds.toml").items()}
+_complete_kind = completes(lambda context: STARTERS)
 _KINDS = "; ".join(f"{name}: {starter.summary}" for name, starter in STARTERS.items())
-
-
-def _complete_kind(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in STARTERS if name.startswith(incomplete)]
 
 
 @command

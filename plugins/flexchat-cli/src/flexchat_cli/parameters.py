@@ -16,7 +16,7 @@ import click
 from flexchat.domain.version import __version__
 from flexchat.errors import did_you_mean
 
-from .as_in_llm import equivalent_of
+from .as_in_llm import OPTIONS
 from .context import CommandContext, UsageError
 
 Command = Callable[..., Any]
@@ -39,6 +39,11 @@ class Argument(click.Argument):
 def argument(*names: str, help: str, **settings: Any) -> Callable[[Command], Command]:
     """Add an argument with a help text to a command."""
     return click.argument(*names, cls=Argument, help=help, **settings)
+
+
+def completes(names: Callable[[CommandContext], Iterable[str]]) -> Callable[..., list[str]]:
+    """Return a ``shell_complete`` that offers those names of a context that begin like the word."""
+    return lambda ctx, param, word: [name for name in names(ctx.find_root().obj) if name.startswith(word)]
 
 
 def option_group(name: str, build: Command, *options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -220,8 +225,9 @@ def format_usage_error(error: click.UsageError) -> str:
         options = [name for param in params if isinstance(param, click.Option) for name in param.opts]
         if any(param.name == "message" for param in params):
             advice += "; write -- before a message that starts with a dash"
-        here = equivalent_of(error.option_name) if any(param.name == "prompt" for param in params) else ""
-        hint = here or _suggest_option(error.option_name, options)
+        hint = _suggest_option(error.option_name, options)
+        if error.option_name in OPTIONS and any(param.name == "prompt" for param in params):
+            hint = f" (here it is {OPTIONS[error.option_name]})"
         return f"unknown option '{error.option_name}'{hint}{advice}"
     if isinstance(error, click.MissingParameter) and error.param is not None:
         return f"{_param_name(error.param)} is missing{advice}"

@@ -18,7 +18,7 @@ from flexchat_sdk.sources.lock import MISSING, Difference, differences
 
 from .context import FAILED, OK, CommandContext, UsageError
 from .explain import rule_label
-from .parameters import TEXT, argument, command
+from .parameters import TEXT, argument, command, completes
 from .questions import Questions
 from .terminal import Style, Terminal
 from .tool_arguments import read_arguments, signature
@@ -29,13 +29,8 @@ if TYPE_CHECKING:
     from flexchat.plugin.host import PluginHost
 
 
-def complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of tools that begin like this, for a shell."""
-    chat, _ = ctx.obj.open_tools()
-    return [tool.name for tool in _tools(chat) if tool.name.startswith(incomplete)]
-
-
-tool_name = argument("name", metavar="NAME", shell_complete=complete_tool, help="the tool's name")
+_complete_tool = completes(lambda context: [tool.name for tool in _tools(context.open_tools()[0])])
+tool_name = argument("name", metavar="NAME", shell_complete=_complete_tool, help="the tool's name")
 """The argument that names a tool."""
 
 call_arguments = argument(
@@ -143,9 +138,9 @@ def _as_data(tool: ToolDefinition) -> dict[str, Any]:
 _MAX_SHOWN = 10
 
 
-def _complete_rule(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    rules = ctx.obj.open_tools()[0].config.responses
-    return [rule.name for rule in rules if rule.name and rule.name.startswith(incomplete)]
+_complete_rule = completes(
+    lambda context: [rule.name for rule in context.open_tools()[0].config.responses if rule.name]
+)
 
 
 @command
@@ -221,17 +216,12 @@ _STYLES: dict[str, Style] = {"new": "plain", "changed": "plain", "gone": "red"}
 _KINDS = ("new", "changed", "gone")
 
 
-def _complete_source(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in ctx.obj.open_tools()[0].tools.sources.by_name if name.startswith(incomplete)]
+_complete_source = completes(lambda context: context.open_tools()[0].tools.sources.by_name)
 
 
 @command
 @argument(
-    "source",
-    metavar="SOURCE",
-    required=False,
-    shell_complete=_complete_source,
-    help="only this source (default: all)",
+    "source", metavar="SOURCE", required=False, shell_complete=_complete_source, help="only this source (default: all)"
 )
 async def diff(context: CommandContext, source: str | None) -> int:
     """Show the changes in tool sources since their tools were accepted.

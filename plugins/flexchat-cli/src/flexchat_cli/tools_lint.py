@@ -221,9 +221,7 @@ def _lines(notes: Sequence[SchemaNote], *, every: bool) -> list[str]:
 
 
 def _report(
-    findings: Iterable[ToolFinding],
-    modes: Mapping[str, tuple[str, SchemaDialect]],
-    refused: Iterable[tuple[str, str]],
+    findings: Iterable[ToolFinding], modes: Mapping[str, tuple[str, SchemaDialect]], refused: Iterable[tuple[str, str]]
 ) -> dict[str, Any]:
     entries = []
     for finding in findings:

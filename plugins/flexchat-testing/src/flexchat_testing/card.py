@@ -98,27 +98,23 @@ def verify_plugin(name: str) -> Card:
     """
     entry = _entry_point(name)
     package = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
-    alone = PluginHost()
-    chapters: list[Chapter] = []
     try:
         plugin = entry.load()
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  a plugin may do anything at import; that is its verdict
-        reason = f"importing {entry.module} failed: {_format_error(error)}"
-        reason += _place(error, entry.module)
-        verdict = Verdict(law="it loads", status="broken", reason=reason)
-        chapters.append(Chapter(title="what it registers", verdicts=(verdict,)))
-        return Card(plugin=entry.name, package=package, kit=__version__, chapters=tuple(chapters))
+        first = _import_failure("what it registers", "it loads", entry.module, error)
+        return Card(plugin=entry.name, package=package, kit=__version__, chapters=(first,))
+    alone = PluginHost()
     alone.register(plugin, entry.name, package)
     from .laws.registered import Registered, RegisteredConformance
 
     registered = Registered(name=entry.name, module=entry.module, alone=alone, all=installed_plugins())
     with _quiet_hypothesis():
         verdicts = tuple(verdicts_of(RegisteredConformance, lambda: RegisteredConformance(registered), entry.module))
-        chapters.append(Chapter(title="what it registers", verdicts=verdicts))
+        first = Chapter(title="what it registers", verdicts=verdicts)
         own, note = _own_chapters(entry, alone)
-    return Card(plugin=entry.name, package=package, kit=__version__, chapters=(*chapters, *own), note=note)
+    return Card(plugin=entry.name, package=package, kit=__version__, chapters=(first, *own), note=note)
 
 
 def verdicts_of(cls: type, make: Callable[[], Any], module: str = "") -> Iterator[Verdict]:
@@ -136,15 +132,13 @@ def verdicts_of(cls: type, make: Callable[[], Any], module: str = "") -> Iterato
             getattr(make(), name)()
         except unittest.SkipTest as skip:
             yield Verdict(law=words, status="skipped", reason=str(skip))
-        except ModuleNotFoundError as error:
-            if error.name not in _OF_THE_EXTRA:
-                yield Verdict(law=words, status="broken", reason=_explain(error, module))
-            else:
-                yield Verdict(law=words, status="skipped", reason=NEEDS_EXTRA)
         except Exception as error:  # noqa: BLE001  whatever the plugin does is its verdict
-            yield Verdict(
-                law=words, status="expected" if reason else "broken", reason=reason or _explain(error, module)
-            )
+            if isinstance(error, ModuleNotFoundError) and error.name in _OF_THE_EXTRA:
+                yield Verdict(law=words, status="skipped", reason=NEEDS_EXTRA)
+            elif reason:
+                yield Verdict(law=words, status="expected", reason=reason)
+            else:
+                yield Verdict(law=words, status="broken", reason=_explain(error, module))
         else:
             yield Verdict(law=words, status="kept")
 
@@ -176,11 +170,11 @@ def _own_chapters(entry: importlib.metadata.EntryPoint, alone: PluginHost) -> tu
             return [], f"the laws of {place} were not tried: that {NEEDS_EXTRA}"
         if error.name == place:
             return [], f"the package ships no module {place}{_advice(alone)}"
-        return [_import_failure(place, error)], ""
+        return [_import_failure(place, "it can be imported", place, error)], ""
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  whatever the plugin does is its verdict
-        return [_import_failure(place, error)], ""
+        return [_import_failure(place, "it can be imported", place, error)], ""
     chapters = [
         Chapter(title=cls.__name__, verdicts=tuple(verdicts_of(cls, cls, entry.module))) for cls in _classes(module)
     ]
@@ -208,9 +202,9 @@ def _classes(module: types.ModuleType) -> list[type]:
     ]
 
 
-def _import_failure(place: str, error: BaseException) -> Chapter:
-    reason = f"importing {place} failed: {_format_error(error)}{_place(error, place)}"
-    return Chapter(title=place, verdicts=(Verdict(law="it can be imported", status="broken", reason=reason),))
+def _import_failure(title: str, law: str, module: str, error: BaseException) -> Chapter:
+    reason = f"importing {module} failed: {_format_error(error)}{_place(error, module)}"
+    return Chapter(title=title, verdicts=(Verdict(law=law, status="broken", reason=reason),))
 
 
 def _explain(error: Exception, module: str) -> str:

@@ -55,20 +55,14 @@ class EveryToolProvider(ScriptedProvider):
         offered = {tool["function"]["name"]: tool["function"]["parameters"] for tool in options.tools}
         waiting = [] if options.tool_choice == "none" else [name for name in offered if name not in done]
         if waiting:
-            return calls(*[(name, self._arguments_for(name, offered[name])) for name in waiting[:MAX_CALLS]])
+            fixed = self._arguments
+            return calls(*[(n, fixed[n] if n in fixed else self._example(n, offered[n])) for n in waiting[:MAX_CALLS]])
         form = options.response_format
         if self._answer is not None:
             return says(self._answer)
         if form is not None:
             return says(json.dumps({} if form.schema is None else self._example("response_format", form.schema)))
         return says(f"Called: {', '.join(done)}." if done else "There was no tool to call.")
-
-    def _arguments_for(self, tool: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        fixed = self._arguments.get(tool)
-        if fixed is not None:
-            return fixed
-        arguments: Mapping[str, Any] = self._example(tool, schema)
-        return arguments
 
     def _example(self, what: str, schema: Mapping[str, Any]) -> Any:
         try:

@@ -25,10 +25,7 @@ def forbid_sockets() -> Iterator[None]:
 def scripted() -> Callable[..., ScriptedProvider]:
     """Make a scripted model: ``scripted(calls(("roll_dice", {"count": 2})), "You rolled a seven.")``."""
 
-    def make(*replies: Reply, **rest: Any) -> ScriptedProvider:
-        return ScriptedProvider(replies, **rest)
-
-    return make
+    return lambda *replies, **rest: ScriptedProvider(replies, **rest)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Self
 
@@ -47,11 +48,7 @@ class ReplayTransport(httpx.AsyncBaseTransport):
     """
 
     def __init__(
-        self,
-        exchanges: Iterable[Mapping[str, Any]],
-        *,
-        ignore: Iterable[str] = DEFAULT_IGNORED,
-        piece_bytes: int = 0,
+        self, exchanges: Iterable[Mapping[str, Any]], *, ignore: Iterable[str] = DEFAULT_IGNORED, piece_bytes: int = 0
     ) -> None:
         self._exchanges = tuple(exchanges)
         self._ignored = tuple(ignore)
@@ -125,8 +122,8 @@ def _compared(pointer: str, expected: Any, actual: Any, ignore: Sequence[str]) -
         keys = [*expected, *(key for key in actual if key not in expected)]
         pairs = [(f"{pointer}/{_escaped(key)}", expected.get(key, _ABSENT), actual.get(key, _ABSENT)) for key in keys]
     elif isinstance(expected, list) and isinstance(actual, list):
-        most = max(len(expected), len(actual))
-        pairs = [(f"{pointer}/{i}", _at(expected, i), _at(actual, i)) for i in range(most)]
+        items = zip_longest(expected, actual, fillvalue=_ABSENT)
+        pairs = [(f"{pointer}/{index}", ours, theirs) for index, (ours, theirs) in enumerate(items)]
     else:
         return [] if _same(expected, actual) else [Difference(pointer, expected, actual)]
     return [difference for pair in pairs for difference in _compared(*pair, ignore)]
@@ -136,10 +133,6 @@ def _same(a: Any, b: Any) -> bool:
     if a is _ABSENT or b is _ABSENT:
         return a is b
     return isinstance(a, bool) == isinstance(b, bool) and bool(a == b)
-
-
-def _at(items: list[Any], index: int) -> Any:
-    return items[index] if index < len(items) else _ABSENT
 
 
 def _escaped(key: str) -> str:

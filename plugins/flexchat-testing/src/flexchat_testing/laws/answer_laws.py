@@ -40,10 +40,8 @@ class AnswerLaws(ProviderKit):
         """finish_reason is "stop" where the model was done, and "length" where the output limit cut it off."""
         for finish, words in (("stop", ("stop", "end_turn")), ("length", ("length",))):
             result = await self.result(self.text_reply("Once", finish=finish), stream=stream)
-            require(
-                result.finish_reason in words,
-                f'the service ended with "{finish}", finish_reason is {result.finish_reason!r}',
-            )
+            problem = f'the service ended with "{finish}", finish_reason is {result.finish_reason!r}'
+            require(result.finish_reason in words, problem)
 
     @law("http")
     async def test_a_wrong_type_loses_nothing_silently(self, stream: bool) -> None:
@@ -85,10 +83,8 @@ class AnswerLaws(ProviderKit):
         if stream:
             async with self.serving(self.answer(self.text_reply(text), stream=True)) as (provider, _):
                 deltas = [e.text for e in await self.events(provider) if isinstance(e, TextDelta)]
-            require(
-                "".join(deltas) == expected and not any("\ud800" <= d[-1:] <= "\udfff" for d in deltas),
-                f"the model said {expected!r}, the deltas are {deltas!r}",
-            )
+            problem = f"the model said {expected!r}, the deltas are {deltas!r}"
+            require("".join(deltas) == expected and not any("\ud800" <= d[-1:] <= "\udfff" for d in deltas), problem)
 
     def _replies_with_all(self) -> list[Any]:
         replies = [self.text_reply("Once upon a time")]
@@ -115,17 +111,13 @@ class AnswerLaws(ProviderKit):
             require(len(result.tool_calls) == 1, f"the answer has one call, got {show(result.tool_calls)}")
             call = result.tool_calls[0]
             require(call.name == "kit_first", f"the call names kit_first, got {call.name!r}")
-            require(
-                call.arguments is not None and canonical(call.arguments) == canonical(value),
-                f"the arguments are {show(value)}, got {show(call.arguments)} ({call.error})",
-            )
+            problem = f"the arguments are {show(value)}, got {show(call.arguments)} ({call.error})"
+            require(call.arguments is not None and canonical(call.arguments) == canonical(value), problem)
             if "http" in self.supports:
                 await self.chat(provider, (*HELLO, result.message, _result(call)), options, stream=stream)
                 repeated = [arguments for _, _, arguments in self.read_tool_calls(service.asked[-1].body)]
-                require(
-                    [canonical(a) for a in repeated] == [canonical(value)],
-                    f"the next request must repeat the arguments {show(value)}, it has {show(repeated)}",
-                )
+                problem = f"the next request must repeat the arguments {show(value)}, it has {show(repeated)}"
+                require([canonical(a) for a in repeated] == [canonical(value)], problem)
 
     @law("parallel_tools")
     async def test_parallel_calls_keep_their_order_and_get_ids_of_their_own(self) -> None:
@@ -159,10 +151,8 @@ class AnswerLaws(ProviderKit):
         """Text beside calls is part of the message, before them."""
         message = (await self.result(self.tool_reply([("kit_first", {"n": 1})], text="Let me"), stream=stream)).message
         kinds = [type(part).__name__ for part in message.parts if isinstance(part, TextPart | ToolCall)]
-        require(
-            message.content == "Let me" and kinds == ["TextPart", "ToolCall"],
-            f"the model said 'Let me' and called one tool; the message has {show(message.parts)}",
-        )
+        problem = f"the model said 'Let me' and called one tool; the message has {show(message.parts)}"
+        require(message.content == "Let me" and kinds == ["TextPart", "ToolCall"], problem)
 
     @law("tools", "http")
     async def test_each_result_comes_back_to_its_call(self, stream: bool) -> None:
@@ -204,10 +194,8 @@ class AnswerLaws(ProviderKit):
             for change in ({"origin": "https://elsewhere.example"}, {"scope": "elsewhere"}):
                 moved = _moved(message, change)
                 await self.chat(provider, (*HELLO, moved, *next_turn), stream=stream)
-                require(
-                    token not in service.asked[-1].text,
-                    f"data with another {[*change]} was sent here, which did not make it",
-                )
+                problem = f"data with another {[*change]} was sent here, which did not make it"
+                require(token not in service.asked[-1].text, problem)
             repr_of = repr(attrs.evolve(result, message=AssistantMessage()))
             require(token not in repr_of, "opaque data belongs into ProviderData, not elsewhere in the result")
 

@@ -162,10 +162,8 @@ class ConversationStoreConformance(PluginConformance):
             require(str(cost.amount) == expected and cost.is_complete, f"the cost is {expected}, got {cost!r}")
             await store.append("c", paid_turn("unpriced", None, 1), tenant="t")
             (info,) = await store.list(tenant="t")
-            require(
-                info.cost is not None and str(info.cost.amount) == expected and info.cost.unpriced,
-                f"with an unpriced turn the cost is at least {expected}, got {info.cost!r}",
-            )
+            problem = f"with an unpriced turn the cost is at least {expected}, got {info.cost!r}"
+            require(info.cost is not None and str(info.cost.amount) == expected and info.cost.unpriced, problem)
         absurd = [(f"{n}", "1000000", 10**n) for n in (6, 9, 12, 20, 400)] + [("9" * 5, "9000000000", 10**8)]
         for id, rate, tokens in absurd:
             for again in range(20):
@@ -457,18 +455,14 @@ class ConversationStoreConformance(PluginConformance):
             version = (await _history(one, "c")).version
             await other.append("c", turn("2"), tenant="t")
             new = await _history(one, "c", version)
-            require(
-                not new.is_whole and _ids_of(new) == ["2"],
-                f"after 1 comes what another store added, 2; got {_ids_of(new)}",
-            )
+            problem = f"after 1 comes what another store added, 2; got {_ids_of(new)}"
+            require(not new.is_whole and _ids_of(new) == ["2"], problem)
             await other.delete("c", tenant="t")
             await refused(_history(one, "c", new.version), UnknownConversationError, "history of what is deleted")
             await other.append("c", turn("1", "anew"), tenant="t")
             anew = await _history(one, "c", version)
-            require(
-                anew.is_whole and [t.messages for t in anew.turns] == [turn("1", "anew").messages],
-                "a conversation that another store deleted and started again is read whole",
-            )
+            problem = "a conversation that another store deleted and started again is read whole"
+            require(anew.is_whole and [t.messages for t in anew.turns] == [turn("1", "anew").messages], problem)
 
     @law("durable")
     async def test_what_was_kept_is_there_again(self, folder: Path) -> None:

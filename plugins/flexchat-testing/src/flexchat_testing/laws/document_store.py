@@ -29,38 +29,9 @@ from flexchat_sdk import storable
 from ..hashing_embedder import HashingEmbedder
 from .law import expect, law, raising_only, refused, require, show
 from .retriever import NOWHERE, RetrieverConformance, filters_about
+from .samples import DOCUMENTS
 
 QUESTION = "Who likes water?"
-DOCUMENTS = (
-    Document(
-        id="fern",
-        text="Ferns like shade and water",
-        title="Ferns",
-        source="plants.md",
-        collection="plants",
-        metadata={"year": 2024, "lang": "en", "open": True, "it's": "x"},
-    ),
-    Document(
-        id="cactus",
-        text="A cactus needs hardly any water",
-        title="Cacti",
-        source="plants.md",
-        collection="plants",
-        metadata={"year": 2024.5, "lang": "de", "open": False, "a.b": 1},
-    ),
-    Document(text="Moss likes rain", title="Moss", collection="plants", metadata={"year": "2024", "lang": "Z"}),
-    Document(
-        id="cat",
-        text="Cats fear water",
-        title="Cats",
-        collection="animals",
-        metadata={"year": 2**53 + 1, "lang": "ä", "open": 1},
-    ),
-    Document(id="duck", text="A duck likes water", collection="animals", metadata={"year": -1, 'say "it"': "yes"}),
-    Document(id="granite", text="Granite is hard", collection="stones", metadata={"lang": "", "open": "true"}),
-)
-"""The documents a store has before a law asks it; the third has no id of its own."""
-
 _IDS = ("A", "Z", "a", "10", "9", "ä", "a/b", "../x", "%", "_", "'", "｡", "\U0001f600", "with blank")
 _BAD_VECTORS: Mapping[str, Callable[[list[list[float]]], list[list[float]]]] = {
     "a vector with NaN": lambda vectors: [[float("nan"), *vectors[0][1:]], *vectors[1:]],
@@ -425,10 +396,8 @@ class DocumentStoreConformance(RetrieverConformance):
         for field in ("description", "match_threshold", "partial_threshold", "title_field", "source_field"):
             came = getattr(collections["notes"], field)
             expect(came, getattr(described, field), field)
-        require(
-            {**described.metadata}.items() <= {**collections["notes"].metadata}.items(),
-            "a collection's metadata come back with it",
-        )
+        problem = "a collection's metadata come back with it"
+        require({**described.metadata}.items() <= {**collections["notes"].metadata}.items(), problem)
         require(collections["notes"].documents == 1, f"it has one document, got {collections['notes']}")
         hits = await self.ask(store, "about", collection="notes")
         settings = (hits.description, hits.match_threshold, hits.partial_threshold)

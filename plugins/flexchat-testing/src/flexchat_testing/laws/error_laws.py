@@ -115,10 +115,8 @@ class ErrorLaws(ProviderKit):
         async with self.serving(self.answer(self.text_reply("ok"))) as (provider, service):
             await self.chat(provider)
             request = service.asked[0]
-            require(
-                any(self.key in text for text in (*request.headers.values(), request.url)),
-                "no request carries self.key: make_provider must use it as the key (or set key = None)",
-            )
+            problem = "no request carries self.key: make_provider must use it as the key (or set key = None)"
+            require(any(self.key in text for text in (*request.headers.values(), request.url)), problem)
             require(self.key not in repr(provider), "the provider's repr shows the key")
         quoting = f"Incorrect API key provided: {self.key}. Bearer {self.key}"
         answers = [
@@ -231,10 +229,8 @@ class ErrorLaws(ProviderKit):
 
 
 def _check_result(result: ChatResult) -> None:
-    require(
-        isinstance(result, ChatResult) and isinstance(result.message, AssistantMessage),
-        f"an exchange returns a ChatResult, got {show(result)}",
-    )
+    problem = f"an exchange returns a ChatResult, got {show(result)}"
+    require(isinstance(result, ChatResult) and isinstance(result.message, AssistantMessage), problem)
     for part in result.message.parts:
         if isinstance(part, TextPart):
             require(isinstance(part.text, str), f"a TextPart holds text, got {show(part.text)}")

@@ -43,12 +43,9 @@ class HandlerConformance(CallConformance):
         context = ToolContext(tool=self.tool or FIRST, stores=self.stores())
         return await context.call(self.handler, params)
 
-    def _good_calls(self) -> list[ACall]:
-        return [self._call_with(params) for params in self.good]
-
-    def _refused_calls(self) -> list[ACall]:
-        require(self.bad, 'supports has "refuses": bad must hold arguments it refuses')
-        return [self._call_with(params) for params in self.bad]
+    def _calls(self, *, refused: bool = False) -> list[ACall]:
+        require(self.bad or not refused, 'supports has "refuses": bad must hold arguments it refuses')
+        return [self._call_with(params) for params in (self.bad if refused else self.good)]
 
     def _call_with(self, params: Mapping[str, Any]) -> ACall:
         return self._bounded(f"the call with {show(params)}", lambda: self.call(copy.deepcopy(params)))

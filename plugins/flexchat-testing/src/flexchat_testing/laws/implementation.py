@@ -71,12 +71,9 @@ class ImplementationConformance(CallConformance):
         arguments = copy.deepcopy(dict(self.params)) if params is None else params
         return await self.implementation.run(self.structured(table), arguments, context)
 
-    def _good_calls(self) -> list[ACall]:
-        return [self._call_with(table) for table in self.settings]
-
-    def _refused_calls(self) -> list[ACall]:
-        require(self.failing, 'supports has "refuses": failing must hold settings with which a call fails')
-        return [self._call_with(table) for table in self.failing]
+    def _calls(self, *, refused: bool = False) -> list[ACall]:
+        require(self.failing or not refused, 'supports has "refuses": failing must hold settings with which it fails')
+        return [self._call_with(table) for table in (self.failing if refused else self.settings)]
 
     def _call_with(self, table: Mapping[str, Any], params: Mapping[str, Any] | None = None) -> ACall:
         return self._bounded(f"a call with {show(table)}", lambda: self.call(table, params))

@@ -49,10 +49,8 @@ class ServiceLaws(ProviderKit):
                     "yield, or what Service.pieces returns",
                 )
             endpoint = getattr(provider, "endpoint", None)
-            require(
-                endpoint is None or re.fullmatch(r"https?://[^/\s]+", str(endpoint)),
-                f"endpoint is scheme://host[:port], got {endpoint!r}",
-            )
+            problem = f"endpoint is scheme://host[:port], got {endpoint!r}"
+            require(endpoint is None or re.fullmatch(r"https?://[^/\s]+", str(endpoint)), problem)
 
     @law("http")
     async def test_exchanges_side_by_side_do_not_mix(self, stream: bool) -> None:

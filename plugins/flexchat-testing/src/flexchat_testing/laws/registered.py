@@ -99,10 +99,8 @@ class RegisteredConformance(Conformance):
         for what, cls, _ in self._settings_classes():
             for field, kind in _typed_fields(cls):
                 if is_secret_name(field.name) and _takes_text(kind):
-                    require(
-                        field.metadata.get("secret") and field.repr is False,
-                        f"{what}: {field.name} needs repr=False and the metadata {{'secret': True}}",
-                    )
+                    problem = f"{what}: {field.name} needs repr=False and the metadata {{'secret': True}}"
+                    require(field.metadata.get("secret") and field.repr is False, problem)
 
     @law()
     async def test_providers_are_what_they_say(self) -> None:

@@ -76,10 +76,8 @@ class RequestLaws(ProviderKit):
         """
         request, _ = await self.sent((UserMessage(content=f"<{text}>"),), stream=stream)
         whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        require(
-            any(f"<{whole}>" in each for each in _texts(request.body)),
-            f"the user said {f'<{text}>'!r}; no text of the request's body has that: {show(request.body)}",
-        )
+        problem = f"the user said {f'<{text}>'!r}; no text of the request's body has that: {show(request.body)}"
+        require(any(f"<{whole}>" in each for each in _texts(request.body)), problem)
 
     @law("http")
     async def test_each_message_is_sent_once_and_in_order(self, stream: bool) -> None:
@@ -181,10 +179,8 @@ class RequestLaws(ProviderKit):
         body = (await self.sent(messages, options, stream=stream))[0].body
         keys = {key for key, _, _ in self.read_tool_calls(body)}
         results = self.read_tool_results(body)
-        require(
-            len(results) == 1 and results[0][0] in keys and "RESULT-1" in results[0][1],
-            f"the broken call and its result must both be in the request; calls {sorted(keys)}, results {results}",
-        )
+        problem = f"the broken call and its result must both be in the request; calls {sorted(keys)}, results {results}"
+        require(len(results) == 1 and results[0][0] in keys and "RESULT-1" in results[0][1], problem)
 
     @law("http", "tools")
     async def test_media_in_results_are_sent_where_they_are_taken(self, stream: bool) -> None:

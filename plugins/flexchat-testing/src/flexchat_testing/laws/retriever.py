@@ -77,10 +77,8 @@ class RetrieverConformance(PluginConformance):
         """A query returns RetrievalHits: documents, and a distance for each, from 0."""
         hits = await self.ask(store)
         require(isinstance(hits, RetrievalHits), f"query returns RetrievalHits, got {show(hits)}")
-        require(
-            isinstance(hits.documents, tuple) and all(isinstance(d, Document) for d in hits.documents),
-            f"documents is a tuple of Document, got {show(hits.documents)}",
-        )
+        problem = f"documents is a tuple of Document, got {show(hits.documents)}"
+        require(isinstance(hits.documents, tuple) and all(isinstance(d, Document) for d in hits.documents), problem)
         count = len(hits.documents)
         require(count >= 3, f"the question must find at least three passages, it finds {count}")
         require(len(hits.distances) == count, f"{count} documents have {len(hits.distances)} distances")
@@ -123,10 +121,8 @@ class RetrieverConformance(PluginConformance):
         wrong = [d for d in some.documents if d.collection != self.collection]
         require(some.documents, f"the question finds nothing in the collection {self.collection!r}")
         require(not wrong, f"a search in {self.collection!r} gave {show(wrong)}")
-        require(
-            len(some.documents) < len(all_of_them.documents),
-            f"collection={self.collection!r} gave as many passages as a search in all",
-        )
+        problem = f"collection={self.collection!r} gave as many passages as a search in all"
+        require(len(some.documents) < len(all_of_them.documents), problem)
 
     @law()
     async def test_collections_are_listed(self, store: Any) -> None:

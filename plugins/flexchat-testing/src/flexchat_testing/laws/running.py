@@ -177,10 +177,7 @@ class CallConformance(PluginConformance):
 
     deadline_s: ClassVar[float] = 5.0
 
-    def _good_calls(self) -> list[ACall]:
-        raise NotImplementedError
-
-    def _refused_calls(self) -> list[ACall]:
+    def _calls(self, *, refused: bool = False) -> list[ACall]:
         raise NotImplementedError
 
     def _bounded(self, what: str, call: Callable[[], Awaitable[Any]]) -> ACall:
@@ -189,7 +186,7 @@ class CallConformance(PluginConformance):
     @law()
     async def test_its_answer_is_json(self) -> None:
         """What a call returns goes to the model as JSON: no NaN, no bytes, no objects of its own."""
-        for what, call in self._good_calls():
+        for what, call in self._calls():
             try:
                 as_json(value := await call())
             except ValueError as error:
@@ -198,19 +195,19 @@ class CallConformance(PluginConformance):
     @law("refuses")
     async def test_its_errors_are_for_the_model(self) -> None:
         """The model reads the error and tries again: it names the argument and its problem, not a place in the code."""
-        for what, call in self._refused_calls():
+        for what, call in self._calls(refused=True):
             await check_error(call, what)
 
     @law()
     async def test_it_answers_in_time(self) -> None:
         """A deadline stops the waiting, not a thread: bound your own work."""
-        for _, call in self._good_calls():
+        for _, call in self._calls():
             await call()
 
     @law()
     async def test_it_leaves_the_loop_free(self) -> None:
         """An async def may not block the event loop; a plain def that context.call runs in a thread may."""
-        for what, call in self._good_calls():
+        for what, call in self._calls():
             await check_loop_free(call, what)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from flexchat.plugin import Implementation, ToolCall, ToolDefinition
+from flexchat.store import Document
 from flexchat_sdk import (
     AssistantMessage,
     MediaPart,
@@ -81,54 +84,16 @@ def with_more(data: Any, added: Any, untouched: Any) -> Any:
     return {**{key: with_more(item, added, untouched) for key, item in data.items()}, "kit_added": added}
 
 
-def tool(name: str, **properties: Any) -> ToolDefinition:
-    """Return a tool with these parameters."""
-    return ToolDefinition(
-        name=name,
-        description=f"Does what {name} does",
-        parameters={"type": "object", "properties": properties or {"n": {"type": "integer"}}},
-        implementation=Implementation(type="builtin", settings={"handler": name}),
-    )
+_DATA = json.loads(Path(__file__).with_name("samples.json").read_text("utf-8"))
 
-
-FIRST, SECOND = tool("kit_first"), tool("kit_second")
-
-TOOLS: tuple[ToolDefinition, ...] = (
-    FIRST,
-    ToolDefinition(
-        name="no_parameters",
-        description="Takes nothing",
-        parameters={"type": "object"},
-        implementation=Implementation(type="builtin"),
-    ),
-    tool(
-        "many_kinds",
-        text={"type": "string", "minLength": 1, "maxLength": 5, "description": "Grüße, \u2028 und 漢字"},
-        number={"type": "number", "minimum": 0, "exclusiveMaximum": 1.5},
-        choice={"type": "string", "enum": ["a", "b"]},
-        flag={"type": "boolean", "default": False},
-        items={"type": "array", "items": {"type": "integer"}, "minItems": 1},
-        nested={
-            "type": "object",
-            "properties": {"inner": {"type": ["string", "null"]}},
-            "required": ["inner"],
-            "additionalProperties": False,
-        },
-        either={"anyOf": [{"type": "string"}, {"type": "integer"}]},
-    ),
-    ToolDefinition(
-        name="with_references-1",
-        description="Its parameters point to one another",
-        parameters={
-            "type": "object",
-            "properties": {"at": {"$ref": "#/$defs/place"}},
-            "required": ["at"],
-            "$defs": {"place": {"type": "object", "properties": {"x": {"type": "number"}}}},
-        },
-        implementation=Implementation(type="builtin"),
-    ),
+FIRST, SECOND, *_OTHERS = (
+    ToolDefinition(**row, implementation=Implementation(type="builtin", settings={"handler": row["name"]}))
+    for row in _DATA["tools"]
 )
+TOOLS: tuple[ToolDefinition, ...] = (FIRST, *_OTHERS)
 
+DOCUMENTS = tuple(Document(**row) for row in _DATA["documents"])
+"""The documents a store has before a law asks it; the third has no id of its own."""
 
 MEDIA = (
     MediaPart(kind="image", mime_type="image/png", data=b"\x89PNG\r\n\x1a\nkit", name="kit.png"),
@@ -150,11 +115,7 @@ def foreign_conversation() -> tuple[Message, ...]:
     """Return a conversation with another provider's data and ids in it."""
     theirs = ProviderData(scope="elsewhere", origin="https://elsewhere.example", data={"token": FOREIGN_TOKEN})
     call = ToolCall(
-        name="kit_first",
-        arguments={"n": 1},
-        raw_arguments='{"n": 1}',
-        wire_id="elsewhere/id:1",
-        provider_data=theirs,
+        name="kit_first", arguments={"n": 1}, raw_arguments='{"n": 1}', wire_id="elsewhere/id:1", provider_data=theirs
     )
     return (
         SystemMessage(content="MARK-system"),

@@ -45,10 +45,8 @@ class StreamLaws(ProviderKit):
         """The AnswerEnd's result is what generate_chat returns for the same answer."""
         for reply in self._replies():
             whole, streamed = await self.result(reply), await self.result(reply, stream=True)
-            require(
-                _comparable(whole) == _comparable(streamed),
-                f"whole: {show(_comparable(whole))}; streamed: {show(_comparable(streamed))}",
-            )
+            problem = f"whole: {show(_comparable(whole))}; streamed: {show(_comparable(streamed))}"
+            require(_comparable(whole) == _comparable(streamed), problem)
 
     @law("streaming")
     async def test_events_come_in_order(self) -> None:
@@ -135,10 +133,8 @@ class StreamLaws(ProviderKit):
                         result = await self.chat(provider, stream=True)
                     except ProviderError:
                         continue
-                require(
-                    result.warnings and result.finish_reason in (None, "tool_calls"),
-                    f"the stream ended after {count} of {len(pieces)} pieces and looks finished: {show(result)}",
-                )
+                problem = f"the stream ended after {count} of {len(pieces)} pieces and looks finished: {show(result)}"
+                require(result.warnings and result.finish_reason in (None, "tool_calls"), problem)
 
 
 def _comparable(result: ChatResult) -> tuple[Any, ...]:

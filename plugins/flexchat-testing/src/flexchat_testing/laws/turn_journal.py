@@ -206,8 +206,7 @@ class JournalConformance(Conformance):
         for id, conversation, tenant in (("e1", "other", "t"), ("f1", "c", "u")):
             await _begun(store, id, DEAD, conversation=conversation, tenant=tenant)
         await _begun(store, "a1", owner="lives")
-        ended = await _begun(store, "a2", owner="lives")
-        await store.append("c", turn_of("a2"), tenant="t", end=ending(ended, "done", 2))
+        await _done(store, "a2", owner="lives")
         waiting = [*await store.journal.list_interrupted("c", tenant="t")]
         require(waiting == ["d1", "b1", "c1"], f"waiting are d1, b1 and c1, oldest first; got {waiting}")
         require([*await store.journal.list_interrupted("new", tenant="t")] == [], "nothing waits in a new conversation")
@@ -292,8 +291,7 @@ class JournalConformance(Conformance):
         await _begun(store, "a1")
         await _begun(store, "b1", DEAD, owner="dead")
         for id in ("d1", "d2"):
-            begun = await _begun(store, id)
-            await store.append("c", turn_of(id), tenant="t", end=ending(begun, "done", 2))
+            await _done(store, id)
         forgotten = await store.journal.forget(older_than_s=3600, events_older_than_s=3600)
         require(forgotten == 0, "nothing younger is forgotten")
         await asyncio.sleep(0.005)  # rows hold milliseconds
@@ -305,8 +303,7 @@ class JournalConformance(Conformance):
     @law()
     async def test_a_deleted_conversation_takes_its_turns_along(self, store: JournalingStore) -> None:
         """With their steps, but for one that is running; those of others stay."""
-        begun = await _begun(store, "a1")
-        await store.append("c", turn_of("a1"), tenant="t", end=ending(begun, "done", 2))
+        await _done(store, "a1")
         await _begun(store, "a2", DEAD, owner="dead")
         await _begun(store, "a3")
         await _begun(store, "b1", conversation="d")
@@ -558,6 +555,11 @@ async def _begun(store: JournalingStore, id: str, lease_s: float = LIVES, **rest
     begun = turn(id, **rest)
     await store.journal.write(begun, entries(1), lease_s=lease_s)
     return begun
+
+
+async def _done(store: JournalingStore, id: str, **rest: Any) -> None:
+    begun = await _begun(store, id, **rest)
+    await store.append("c", turn_of(id), tenant="t", end=ending(begun, "done", 2))
 
 
 async def _turn_ids(store: JournalingStore) -> list[str]:
