@@ -203,7 +203,13 @@ def test_every_error_of_flexchat_has_a_status():
     from flexchat_web.api.errors import STATUSES
 
     kinds = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.FlexChatError)]
-    free = {errors.FlexChatError, errors.PluginError, errors.PluginLoadError, errors.PluginConflictError}
+    free = {
+        errors.FlexChatError,
+        errors.InputError,
+        errors.PluginError,
+        errors.PluginLoadError,
+        errors.PluginConflictError,
+    }
     unknown = [c for c in kinds if c not in free and not any(issubclass(c, known) for known in STATUSES)]
     assert unknown == []
 
