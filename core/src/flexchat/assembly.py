@@ -187,8 +187,8 @@ def split_model(named: str, host: PluginHost) -> tuple[str, str]:
     if slash and model.strip() and provider in host.providers.by_name:
         return provider, model
     if slash and provider and model.strip():
-        raise ConfigError([Problem(path="model", text=host.providers.missing(provider))])
-    if named.strip("/ ") in host.providers.by_name:
+        text = host.providers.missing(provider)
+    elif named.strip("/ ") in host.providers.by_name:
         text = f"'{named}' names a provider and no model: write \"{named.strip('/ ')}/MODEL\""
     else:
         names = ", ".join(sorted(host.providers.by_name)) or "none"
@@ -402,8 +402,13 @@ def _sources(reading: ReadConfig, host: PluginHost, given: Mapping[str, OpenSour
     kind = host.source_loaders.by_name.get(SOURCE_LOADER)
     sources: ToolSources = kind.load(reading, host, given) if kind is not None else ToolSources()
     tables = source_tables(reading.document.data)
-    if kind is None:
-        _report_unloaded(reading, host, tables, given)
+    if kind is None:  # the package to install is named
+        why = f"no plugin loads tool sources ({'; '.join(host.source_loaders.suspects(SOURCE_LOADER))})"
+        if given:
+            reading.problem(("tools",), why)
+        for name in tables:
+            unknown = f"{host.tool_sources.missing(name)}{did_you_mean(name, own_keys(ToolsTable))}"
+            reading.problem(("tools", name), why if name in host.tool_sources.by_name else unknown)
     names = {*sources.by_name, *given}
     for type_, items in tables.items():  # of all, also those that cannot be used
         table_names = [item.get("name", type_) for item in items if isinstance(item, Mapping)]
@@ -414,18 +419,6 @@ def _sources(reading: ReadConfig, host: PluginHost, given: Mapping[str, OpenSour
             text = f"no tool source is called '{shortened(name[:-2])}'{did_you_mean(name[:-2], names)}"
             reading.problem(path, f"{text}; configured: {listing}")
     return sources
-
-
-def _report_unloaded(
-    reading: ReadConfig, host: PluginHost, tables: Iterable[str], given: Mapping[str, OpenSource]
-) -> None:
-    """Report the sources that no plugin loads, with the package to install."""
-    why = f"no plugin loads tool sources ({'; '.join(host.source_loaders.suspects(SOURCE_LOADER))})"
-    if given:
-        reading.problem(("tools",), why)
-    for name in tables:
-        unknown = f"{host.tool_sources.missing(name)}{did_you_mean(name, own_keys(ToolsTable))}"
-        reading.problem(("tools", name), why if name in host.tool_sources.by_name else unknown)
 
 
 def _conversations(reading: ReadConfig, host: PluginHost) -> tuple[ConversationStore | None, SeparateJournal | None]:

@@ -60,7 +60,8 @@ class ChatProvider(Closable, Protocol):
     Extra abilities are declared by an extra method: StreamingProvider, EmbeddingProvider, ToolsOrFormatProvider,
     MediaInResultsProvider, PricedProvider; a missing ability is declared by an attribute: StandInProvider. A provider
     that talks to a server names it in an attribute ``endpoint``, "https://api.example.com": LLMs with the same endpoint
-    share what is known about its health.
+    share what is known about its health. Its exchanges raise subclasses of ProviderError, never the transport library's
+    own errors.
     """
 
     @property
@@ -71,18 +72,10 @@ class ChatProvider(Closable, Protocol):
         """Return the name of the tool format sent to this model; usually the provider's own name."""
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
-        """Hold one exchange.
-
-        Raises:
-            ProviderError: Always one of its subclasses, never the transport library's own error.
-        """
+        """Hold one exchange."""
 
     async def list_models(self) -> Sequence[ModelInfo]:
-        """Return the models the service offers, with the details it gives.
-
-        Raises:
-            ProviderError: As for generate_chat.
-        """
+        """Return the models the service offers, with the details it gives."""
 
 
 class StreamingProvider(ChatProvider, Protocol):
@@ -93,7 +86,7 @@ class StreamingProvider(ChatProvider, Protocol):
     ) -> AsyncGenerator[ChatEvent, None]:
         """Yield the answer as it arrives; the last event is an AnswerEnd.
 
-        An async generator: closing it closes the HTTP response. Raises the same as generate_chat.
+        An async generator: closing it closes the HTTP response.
         """
 
 
@@ -116,9 +109,6 @@ class EmbeddingProvider(ChatProvider, Protocol):
             purpose: What the vectors are for; some models make different ones for questions and documents.
             dimensions: Length of the vectors, if the model lets you choose.
             timeout_s: Seconds for all requests together.
-
-        Raises:
-            ProviderError: As for generate_chat.
         """
 
 
@@ -164,7 +154,10 @@ class StandInProvider(ChatProvider, Protocol):
 
 
 class Retriever(Closable, Protocol):
-    """One configured document store that can be searched, as all of them can. DocumentStore can also be filled."""
+    """One configured document store that can be searched, as all of them can. DocumentStore can also be filled.
+
+    Every method may raise RetrievalError, and UnknownCollectionError for a collection that does not exist.
+    """
 
     async def query(
         self, text: str, *, collection: str | None, top_k: int, where: Where | None = None
@@ -176,23 +169,15 @@ class Retriever(Closable, Protocol):
             where: Only documents whose metadata passes this filter; see flexchat.domain.filters.
 
         Raises:
-            RetrievalError: The store cannot be searched; UnknownCollectionError if it has no such collection.
             FilterError: where is invalid.
         """
 
     async def collections(self) -> Sequence[Collection]:
-        """Return the existing collections, by name.
-
-        Raises:
-            RetrievalError: The store cannot be queried.
-        """
+        """Return the existing collections, by name."""
 
 
 class DocumentStore(Retriever, Protocol):
-    """A document store that can be filled. When a method returns, its changes are durable.
-
-    Every method may raise RetrievalError, and UnknownCollectionError for a collection that does not exist.
-    """
+    """A document store that can be filled. When a method returns, its changes are durable."""
 
     async def add(self, documents: Sequence[Document], *, collection: str, source: Source | None = None) -> int:
         """Store documents, all or none, and return how many were new or had changed.
@@ -329,8 +314,9 @@ class EffectLedger(Closable, Protocol):
     """Keeps a row for each effect, so that none happens twice and none is lost; see flexchat.domain.effects.
 
     When claim, remember, finish, release and settle return, their changes are on disk. Leases are measured by a clock
-    that all users of the ledger share; setting that clock must not make a living owner's claim lost. Every method may
-    raise StorageError.
+    that all users of the ledger share; setting that clock must not make a living owner's claim lost. For a person, the
+    beginning of a key stands for the only key that starts with it; UnknownEffectError is raised if there is none, or
+    several. Every method may raise StorageError.
     """
 
     async def claim(self, call: EffectCall, *, owner: str, lease_s: float, take_over: bool = False) -> Claim:
@@ -383,17 +369,11 @@ class EffectLedger(Closable, Protocol):
         """Settle, by a person's verdict, an effect that is "unknown" or whose owner is dead.
 
         Raises:
-            UnknownEffectError: As for get. CannotSettleError: It is neither.
+            CannotSettleError: It is neither.
         """
 
     async def get(self, key: str, *, tenant: str) -> Effect:
-        """Return the effect with this key, or the only one whose key starts with it.
-
-        A claim whose owner is dead is shown as unknown, here and in the list.
-
-        Raises:
-            UnknownEffectError: There is none, or several.
-        """
+        """Return the effect with this key. A claim whose owner is dead is shown as unknown, here and in the list."""
 
     async def list(
         self,
@@ -409,9 +389,6 @@ class EffectLedger(Closable, Protocol):
         Args:
             states, conversation: Only those; None for all.
             before: Key of an effect: only those claimed before it; for the next page.
-
-        Raises:
-            UnknownEffectError: There is no effect ``before``.
         """
 
     async def forget(self, *, older_than_s: float) -> None:
@@ -452,8 +429,10 @@ class TurnJournal(Protocol):
     """Keeps the steps of turns, so that a turn whose process died can go on where it stopped.
 
     A turn belongs to the owner that began it or took it up last, with that owner's fence. An owner lives as long as its
-    lease, which runs by the store's clock; a running turn of an owner that is no longer alive is "interrupted". Every
-    method may raise StorageError."""
+    lease, which runs by the store's clock; a running turn of an owner that is no longer alive is "interrupted". Where
+    the beginning of a turn's id is accepted, UnknownTurnError is raised if there is no such turn, or several. Every
+    method may raise StorageError.
+    """
 
     async def write(self, turn: JournaledTurn, entries: Sequence[JournalEntry], *, lease_s: float | None) -> None:
         """Add steps to a turn, all or none. With step 1 the turn begins; if it has a key, that is marked as begun.
@@ -493,7 +472,6 @@ class TurnJournal(Protocol):
             id: The turn's id, or the beginning of it.
 
         Raises:
-            UnknownTurnError: There is none, or there are several.
             TurnNotWaitingError: It is not interrupted.
         """
 
@@ -529,11 +507,7 @@ class TurnJournal(Protocol):
         """
 
     async def read(self, id: str, *, tenant: str) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
-        """Return a turn with its steps, in order; id as in acquire.
-
-        Raises:
-            UnknownTurnError: There is none, or there are several.
-        """
+        """Return a turn with its steps, in order; id as in acquire."""
 
     async def list(
         self,

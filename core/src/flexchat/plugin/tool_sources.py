@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from ..domain.fetching import Fetcher
 
 
+_TEXT = attrs.validators.instance_of(str)
+
+
 def _as_tuple(lines: Iterable[str]) -> tuple[str, ...]:
     return tuple(lines)
 
@@ -35,14 +38,12 @@ class SourceServer:
     status: Literal["stopped", "running", "broken"] = attrs.field(
         validator=attrs.validators.in_(("stopped", "running", "broken"))
     )
-    version: str = attrs.field(default="", validator=attrs.validators.instance_of(str))
-    since: str = attrs.field(default="", validator=attrs.validators.instance_of(str))
-    trouble: str = attrs.field(default="", validator=attrs.validators.instance_of(str))
+    version: str = attrs.field(default="", validator=_TEXT)
+    since: str = attrs.field(default="", validator=_TEXT)
+    trouble: str = attrs.field(default="", validator=_TEXT)
     ends: int = attrs.field(default=0, validator=attrs.validators.instance_of(int))
     last_lines: tuple[str, ...] = attrs.field(
-        default=(),
-        converter=_as_tuple,
-        validator=attrs.validators.deep_iterable(attrs.validators.instance_of(str)),
+        default=(), converter=_as_tuple, validator=attrs.validators.deep_iterable(_TEXT)
     )
 
 

@@ -109,11 +109,8 @@ _OPERATIONS: Mapping[str, Callable[..., float]] = {
 }
 
 
-MAX_EXACT = 2**53
-"""Up to here every whole number is a double."""
-
-MANY = 1_000
-"""No expression has room for that many arguments."""
+MAX_EXACT = 2**53  # up to here every whole number is a double
+MANY = 1_000  # no expression has room for that many arguments
 
 CONSTANTS: Mapping[str, float | bool] = {
     "pi": math.pi,

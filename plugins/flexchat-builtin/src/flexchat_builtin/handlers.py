@@ -93,14 +93,9 @@ async def generate_uuid(params: Mapping[str, Any], context: ToolContext) -> dict
     return {"uuid": str(uuid.uuid4())}
 
 
-MAX_ITEMS = 1_000
-"""Maximum number of parts or matches returned; the count covers all of them."""
-
-MAX_PATTERN = 500
-"""Maximum length of a regular expression."""
-
-MAX_WORK = 100_000_000
-"""Length of the text times the size of RE2's program for the pattern: about a second."""
+MAX_ITEMS = 1_000  # maximum number of parts or matches returned; the count covers all of them
+MAX_PATTERN = 500  # maximum length of a regular expression
+MAX_WORK = 100_000_000  # length of the text times the size of RE2's program for the pattern: about a second
 
 SEARCH_TIME_S = 1.0
 """RE2 finds one match in linear time; a pattern such as a.*b|a may read the whole text again for each."""

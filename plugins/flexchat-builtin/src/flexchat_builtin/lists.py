@@ -13,11 +13,8 @@ from .parameters import MathError
 
 Numbers = tuple[float, ...]
 
-MAX_NUMBERS = 1_000
-"""Maximum length of a list."""
-
-MAX_WORK = 10_000
-"""Maximum number of values that all operations of an expression on lists compute together."""
+MAX_NUMBERS = 1_000  # maximum length of a list
+MAX_WORK = 10_000  # maximum number of values that all operations of an expression on lists compute together
 
 _ONE_BY_ONE = {
     *("+", "-", "*", "/", "^", "mod", "negative", "positive"),

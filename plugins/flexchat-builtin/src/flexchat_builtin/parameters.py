@@ -24,8 +24,7 @@ class ParameterError(ValueError):
     """A handler's parameters are invalid."""
 
 
-MAX_TEXT = 100_000
-"""Maximum length of a text parameter or result."""
+MAX_TEXT = 100_000  # maximum length of a text parameter or result
 
 
 def text(params: Mapping[str, Any], name: str, *, default: str | None = None, most: int = MAX_TEXT) -> str:

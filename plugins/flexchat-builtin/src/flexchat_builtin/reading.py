@@ -11,11 +11,8 @@ from flexchat.plugin import EarlierResult, ToolContext, ToolError
 
 from .parameters import ParameterError, text, whole_number
 
-MAX_FIND = 200
-"""Maximum length of the text to find."""
-
-MAX_MATCHES = 10_000
-"""Maximum number of matches that are counted."""
+MAX_FIND = 200  # maximum length of the text to find
+MAX_MATCHES = 10_000  # maximum number of matches that are counted
 
 _AROUND = 100
 _encode = json.JSONEncoder(ensure_ascii=False).encode

@@ -38,11 +38,8 @@ _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 _SUFFIXES = (".md", ".markdown", ".txt", ".rst")
 
 
-MAX_TERMS = 64
-"""Maximum number of words of a question that are searched for, the first ones."""
-
-MAX_QUESTION = 20_000
-"""Maximum length of a question; the rest is ignored."""
+MAX_TERMS = 64  # maximum number of words of a question that are searched for, the first ones
+MAX_QUESTION = 20_000  # maximum length of a question; the rest is ignored
 
 
 class MemoryStoreError(RetrievalError):

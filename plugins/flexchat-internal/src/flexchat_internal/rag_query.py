@@ -94,8 +94,7 @@ def _count(params: Mapping[str, Any]) -> int:
     return int(count)
 
 
-RAG_QUERY = ToolHandler(kind="internal", name="rag_query", call=rag_query)
-"""The handler this package registers."""
+RAG_QUERY = ToolHandler(kind="internal", name="rag_query", call=rag_query)  # the handler this package registers
 
 SEARCH_DOCUMENTS = ToolDefinition(
     name="search_documents",

@@ -23,8 +23,7 @@ class Absent(Enum):
     ABSENT = "absent"
 
 
-ABSENT: Final = Absent.ABSENT
-"""Marks a key the config omits; null is a valid response."""
+ABSENT: Final = Absent.ABSENT  # marks a key the config omits; null is a valid response
 
 
 class MockError(Exception):
