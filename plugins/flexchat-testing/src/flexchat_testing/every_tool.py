@@ -136,7 +136,8 @@ def _value(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
         return schema["default"]
     types = schema.get("type")
     kinds = types if isinstance(types, list) else [types]
-    match next((kind for kind in kinds if kind != "null"), "null" if types else _guessed(schema)):
+    guess = "object" if "properties" in schema else "array" if "items" in schema else "string"
+    match next((kind for kind in kinds if kind != "null"), "null" if types else guess):
         case "object":
             return _object(schema, root, depth)
         case "array":
@@ -149,10 +150,6 @@ def _value(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
             return None
         case _:
             return _text(schema)
-
-
-def _guessed(schema: Mapping[str, Any]) -> str:
-    return "object" if "properties" in schema else "array" if "items" in schema else "string"
 
 
 def _merged(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> dict[str, Any]:

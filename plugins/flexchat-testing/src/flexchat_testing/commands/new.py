@@ -17,7 +17,7 @@ import attrs
 import click
 from flexchat import __version__
 from flexchat.host import did_you_mean
-from flexchat_cli import FILE_NAME, CommandContext, UsageError, argument
+from flexchat_cli import FILE_NAME, CommandContext, UsageError, argument, command
 from flexchat_sdk import package_data
 
 if TYPE_CHECKING:
@@ -52,13 +52,12 @@ def _complete_kind(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return [name for name in KINDS if name.startswith(incomplete)]
 
 
-@click.command
+@command
 @argument("kind", metavar="KIND", shell_complete=_complete_kind, help=_KINDS)
 @argument("name", metavar="NAME", help="name of the package and of what it registers: acme-weather")
 @click.option(
     "--dir", "place", metavar="DIR", type=FILE_NAME, default=".", help="where its folder is made (default: here)"
 )
-@click.pass_obj
 def new(context: CommandContext, kind: str, name: str, place: str) -> None:
     """Write a plugin package to start from."""
     if kind not in KINDS:

@@ -6,8 +6,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-import click
-from flexchat_cli import FAILED, OK, CommandContext, argument
+from flexchat_cli import FAILED, OK, CommandContext, argument, command
 
 if TYPE_CHECKING:
     from flexchat_cli import Style, Terminal
@@ -19,9 +18,8 @@ _STYLES: dict[str, Style] = {"broken": "red", "skipped": "dim"}
 _WORDS = {"kept": "kept", "skipped": "not applicable", "expected": "known to be broken", "broken": "broken"}
 
 
-@click.command
+@command
 @argument("name", metavar="NAME", help="a plugin as flexchat plugins lists it, or its package")
-@click.pass_obj
 def verify(context: CommandContext, name: str) -> int:
     """Try which laws a plugin keeps.
 

@@ -26,7 +26,7 @@ from flexchat_sdk import (
 )
 
 from .law import law, raising_only, refused, require, show
-from .samples import HELLO, changes, replaced
+from .samples import HELLO, changes, replaced, texts_in
 from .wire import Answer, ProviderKit, as_bytes
 
 # Kind of refusal: its class, whether asking again may help, whether every service has it.
@@ -244,7 +244,7 @@ def _check_result(result: ChatResult) -> None:
 
 def _quoting(body: Any, text: str, *, longest: bool) -> Any:
     """Replace the longest text of a refusal, which is its message, or all of its texts."""
-    replaced_texts = {max(_all_texts(body), key=len, default="")} if longest else {*_all_texts(body)}
+    replaced_texts = {max(texts_in(body), key=len, default="")} if longest else {*texts_in(body)}
 
     def replace(data: Any) -> Any:
         if isinstance(data, dict):
@@ -254,10 +254,3 @@ def _quoting(body: Any, text: str, *, longest: bool) -> Any:
         return text if isinstance(data, str) and data in replaced_texts else data
 
     return replace(body)
-
-
-def _all_texts(data: Any) -> list[str]:
-    if isinstance(data, str):
-        return [data]
-    items = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
-    return [text for item in items for text in _all_texts(item)]

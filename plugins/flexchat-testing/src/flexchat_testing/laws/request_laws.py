@@ -32,6 +32,7 @@ from .samples import (
     TOOLS,
     foreign_conversation,
     result_text,
+    texts_in,
     user_texts,
 )
 from .wire import ProviderKit
@@ -77,7 +78,7 @@ class RequestLaws(ProviderKit):
         request, _ = await self.sent((UserMessage(content=f"<{text}>"),), stream=stream)
         whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         problem = f"the user said {f'<{text}>'!r}; no text of the request's body has that: {show(request.body)}"
-        require(any(f"<{whole}>" in each for each in _texts(request.body)), problem)
+        require(any(f"<{whole}>" in each for each in texts_in(request.body)), problem)
 
     @law("http")
     async def test_each_message_is_sent_once_and_in_order(self, stream: bool) -> None:
@@ -121,9 +122,9 @@ class RequestLaws(ProviderKit):
         """options.tools, in the words of the tool format, are in the request: no name, text or schema is lost."""
         tools = await self.encoded(FIRST, SECOND)
         request, _ = await self.sent(HELLO, ChatOptions(tools=tools), stream=stream)
-        there = {*_texts(request.body)}
+        there = {*texts_in(request.body)}
         for encoded in tools:
-            lost = [text for text in _texts(encoded) if text not in there]
+            lost = [text for text in texts_in(encoded) if text not in there]
             require(not lost, f"the request lacks {show(lost)} of the tool {show(encoded)}")
 
     @law("http")
@@ -197,7 +198,7 @@ class RequestLaws(ProviderKit):
             self.check_results(request.body, {1: "RESULT-1"})
             for part in media:
                 data = base64.b64encode(part.data or b"").decode()
-                times = [data in text for text in _texts(request.body)].count(True)
+                times = [data in text for text in texts_in(request.body)].count(True)
                 require(times == 1, f"data of {part.mime_type}, which it accepts, are in the request {times} times")
 
     @law("tools")
@@ -206,17 +207,6 @@ class RequestLaws(ProviderKit):
         require(self.tool_formats, 'supports has "tools": tool_formats must be the ProviderType\'s tool_formats')
         for name, encode in self.tool_formats.items():
             check_encoder(name, encode)
-
-
-def _values(data: Any) -> Iterator[Any]:
-    """Yield JSON data and all that is in it."""
-    yield data
-    for item in data.values() if isinstance(data, dict) else data if isinstance(data, list) else ():
-        yield from _values(item)
-
-
-def _texts(data: Any) -> Iterator[str]:
-    yield from (value for value in _values(data) if isinstance(value, str))
 
 
 def _new_values(before: Any, after: Any) -> Iterator[Any]:

@@ -135,6 +135,14 @@ def foreign_conversation() -> tuple[Message, ...]:
     )
 
 
+def texts_in(data: Any) -> list[str]:
+    """Return all texts in JSON data; keys are none."""
+    if isinstance(data, str):
+        return [data]
+    items = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    return [text for item in items for text in texts_in(item)]
+
+
 def _text(min_size: int = 0) -> Any:
     from hypothesis import strategies as st
 
