@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Coroutine
@@ -142,10 +143,9 @@ class ClaimEffect:
     async def _row(self, call: Call) -> Effect | None:
         turn = call.turn
         key = effect_key(turn.tenant, turn.conversation, turn.id, call.path)
-        try:
+        with contextlib.suppress(UnknownEffectError):
             return await self.effects.ledger.get(key, tenant=turn.tenant)
-        except UnknownEffectError:
-            return None
+        return None
 
     @staticmethod
     def _may_ask_again(call: Call, effect: Effect) -> bool:
@@ -237,13 +237,12 @@ class ClaimEffect:
         return result
 
     async def _record_interruption(self, effect: Row, why: str, *, may_have_acted: bool) -> None:
-        try:
+        # Its write is retried; at worst the row counts as lost, which is as good as unknown.
+        with contextlib.suppress(StorageError):
             if may_have_acted:
                 await self.effects.finish(effect, "unknown", None, why)
             else:
                 await self.effects.release(effect, why)
-        except StorageError:
-            pass  # it is retried; at worst the row counts as lost, which is as good as unknown
 
     async def _finish(self, call: Call, effect: Row, state: EndState, result: ToolResult) -> ToolResult:
         if (

@@ -165,12 +165,8 @@ async def _answer_at_limit(turn: ActiveTurn, options: ChatOptions) -> ChatRespon
 
 async def _finish(turn: ActiveTurn, options: ChatOptions) -> ChatResponse:
     """End with the model's text, or with the specified sentence if a text was due and did not come."""
-    parsed = data = None
-    if turn.answer_format is not None:
-        read = await _read_answer(turn, turn.answer_format, options)
-        content, data, parsed = read.text, read.data, read.parsed
-    else:
-        content = turn.answer
+    read = None if turn.answer_format is None else await _read_answer(turn, turn.answer_format, options)
+    content = turn.answer if read is None else read.text
     result = turn.result
     assert result is not None
     if next_step(result) is not NextStep.FINISH:
@@ -184,7 +180,7 @@ async def _finish(turn: ActiveTurn, options: ChatOptions) -> ChatResponse:
         await end_replay(turn)
         turn.sink.pass_on(TextDelta(0, content))
     response = _response(turn, content, result.message)
-    return response if turn.answer_format is None else attrs.evolve(response, parsed=parsed, data=data)
+    return response if read is None else attrs.evolve(response, parsed=read.parsed, data=read.data)
 
 
 def _response(turn: ActiveTurn, content: str, message: AssistantMessage) -> ChatResponse:

@@ -7,6 +7,7 @@ remembers it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import time
 import weakref
@@ -284,14 +285,10 @@ class _Joining:
         assert self.turns.engine.recorder is not None
         if not row.conversation:
             raise errors.ForgottenAnswerError(row.id)  # it was deleted while the turn ran
-        try:
-            with contained():
-                turns = await self.turns.engine.recorder.store.turns(row.conversation, tenant=row.tenant)
-        except errors.UnknownConversationError:
-            turns = ()
-        for record in turns:
-            if record.id == row.id:
-                return turn_from_conversation(record, self.request)
+        with contextlib.suppress(errors.UnknownConversationError), contained():
+            for record in await self.turns.engine.recorder.store.turns(row.conversation, tenant=row.tenant):
+                if record.id == row.id:
+                    return turn_from_conversation(record, self.request)
         raise errors.ForgottenAnswerError(row.id)
 
     def _refuse_other(self, digest: str) -> None:

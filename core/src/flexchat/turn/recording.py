@@ -258,11 +258,9 @@ class ConversationRecorder:
         return _continued(request, await self._histories.read(conversation, tenant=tenant))
 
     async def _has_turns(self, conversation: str, tenant: str) -> bool:
-        try:
-            with contained():
-                return bool(await self.store.turns(conversation, tenant=tenant, last=1))
-        except UnknownConversationError:
-            return False
+        with contextlib.suppress(UnknownConversationError), contained():
+            return bool(await self.store.turns(conversation, tenant=tenant, last=1))
+        return False
 
 
 def _continued(request: ChatRequest, turns: Sequence[ConversationTurn | HistoryTurn]) -> ChatRequest:
