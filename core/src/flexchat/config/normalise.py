@@ -84,7 +84,10 @@ def normalise(document: ConfigDocument) -> tuple[ConfigDocument, list[Problem]]:
     if isinstance(tools, dict) and (old or any(_is_flat(table) for _, table in work.tables(*_TOOLS))):
         tools.setdefault("on_error", "leave out")  # as there (TC-69); each tool left out is noted by name
     _usable_entries(work)
-    rules = _rules_of(work) if old else {}
+    rules: dict[str, list[tuple[KeyPath, Table]]] = {}
+    for path, rule in work.tables("responses", "*"):
+        if isinstance(rule.get("llm"), str):
+            rules.setdefault(rule["llm"], []).append((path, rule))
     for path, table in work.tables("llms", "*"):
         _llm(work, path, table, rules, old=old)
     for path, table in work.tables(*_TOOLS):
@@ -155,15 +158,6 @@ def _is_old(work: _Work) -> bool:
             return True
     stores = work.tables("stores", "*")
     return any(store.get("provider") in ("chromadb-wrapper", "chromadb") for _, store in stores)
-
-
-def _rules_of(work: _Work) -> dict[str, list[tuple[KeyPath, Table]]]:
-    """Return the rules that name each LLM."""
-    rules: dict[str, list[tuple[KeyPath, Table]]] = {}
-    for path, rule in work.tables("responses", "*"):
-        if isinstance(rule.get("llm"), str):
-            rules.setdefault(rule["llm"], []).append((path, rule))
-    return rules
 
 
 def _llm(work: _Work, path: KeyPath, table: Table, rules: dict[str, list[tuple[KeyPath, Table]]], *, old: bool) -> None:

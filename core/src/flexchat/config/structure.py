@@ -42,10 +42,9 @@ class Issue:
 def structure(
     value: Any, cls: type[T], *, hidden: frozenset[KeyPath] = frozenset(), beside: Iterable[str] = ()
 ) -> tuple[T | None, list[Issue]]:
-    """Return an instance of an attrs class for a table, or None and all issues of the table.
+    """Return an instance of an attrs class for a table, or None and all issues, which show no hidden path's value.
 
     Args:
-        hidden: Paths whose values are not shown.
         beside: Further keys the same table may have, not handled by the class, to suggest for an unknown one.
     """
     try:

@@ -179,12 +179,7 @@ class Cost:
 
     @classmethod
     def of_turns(cls, trillionths: int | None, unpriced: int) -> Cost:
-        """Return the cost of several turns, as a store adds them up; see summand.
-
-        Args:
-            trillionths: The sum in trillionths of a dollar; None if no turn is priced.
-            unpriced: How many turns are not, or only partly, priced.
-        """
+        """Return the cost of several turns, as a store adds up their summands: trillionths, and turns with a gap."""
         amount = None if trillionths is None else Decimal(trillionths).scaleb(-2 * PLACES)
         why = "1 turn is not fully priced" if unpriced == 1 else f"{unpriced:,} turns are not fully priced"
         return cls(amount=amount, unpriced=(why,) if unpriced else ())

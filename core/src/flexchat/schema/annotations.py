@@ -147,20 +147,15 @@ _SIMPLE: dict[Any, Form] = {
     bool: Form({"type": "boolean"}, _plain(bool, "a boolean")),
     None: Form({"type": "null"}, _plain(type(None), "null")),
     type(None): Form({"type": "null"}, _plain(type(None), "null")),
-    datetime.datetime: Form(
-        {"type": "string", "format": "date-time"},
-        _text_of("a date and time such as 2026-05-01T12:30:00Z", datetime.datetime.fromisoformat),
-    ),
-    datetime.date: Form(
-        {"type": "string", "format": "date"}, _text_of("a date such as 2026-05-01", datetime.date.fromisoformat)
-    ),
-    datetime.time: Form(
-        {"type": "string", "format": "time"}, _text_of("a time such as 12:30:00", datetime.time.fromisoformat)
-    ),
-    uuid.UUID: Form(
-        {"type": "string", "format": "uuid"},
-        _text_of("a UUID such as 123e4567-e89b-12d3-a456-426614174000", uuid.UUID),
-    ),
+}
+_SIMPLE |= {
+    kind: Form({"type": "string", "format": name}, _text_of(words, getattr(kind, "fromisoformat", kind)))
+    for kind, name, words in (
+        (datetime.datetime, "date-time", "a date and time such as 2026-05-01T12:30:00Z"),
+        (datetime.date, "date", "a date such as 2026-05-01"),
+        (datetime.time, "time", "a time such as 12:30:00"),
+        (uuid.UUID, "uuid", "a UUID such as 123e4567-e89b-12d3-a456-426614174000"),
+    )
 }
 _COLLECTIONS: dict[Any, Callable[[Iterable[Any]], Any]] = {
     list: list,
