@@ -148,14 +148,15 @@ _SIMPLE: dict[Any, Form] = {
     None: Form({"type": "null"}, _plain(type(None), "null")),
     type(None): Form({"type": "null"}, _plain(type(None), "null")),
 }
+_WRITTEN_AS_TEXT: tuple[tuple[Any, str, str], ...] = (
+    (datetime.datetime, "date-time", "a date and time such as 2026-05-01T12:30:00Z"),
+    (datetime.date, "date", "a date such as 2026-05-01"),
+    (datetime.time, "time", "a time such as 12:30:00"),
+    (uuid.UUID, "uuid", "a UUID such as 123e4567-e89b-12d3-a456-426614174000"),
+)
 _SIMPLE |= {
     kind: Form({"type": "string", "format": name}, _text_of(words, getattr(kind, "fromisoformat", kind)))
-    for kind, name, words in (
-        (datetime.datetime, "date-time", "a date and time such as 2026-05-01T12:30:00Z"),
-        (datetime.date, "date", "a date such as 2026-05-01"),
-        (datetime.time, "time", "a time such as 12:30:00"),
-        (uuid.UUID, "uuid", "a UUID such as 123e4567-e89b-12d3-a456-426614174000"),
-    )
+    for kind, name, words in _WRITTEN_AS_TEXT
 }
 _COLLECTIONS: dict[Any, Callable[[Iterable[Any]], Any]] = {
     list: list,
