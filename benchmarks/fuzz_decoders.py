@@ -32,8 +32,7 @@ from flexchat import AnswerEnd, ChatOptions, Message, ProviderError, ToolMessage
 from flexchat.plugin import ChatResult
 from flexchat_sdk import ProviderTimeoutError
 from flexchat_sdk.http import client
-from flexchat_sdk.http.ndjson import NdjsonDecoder
-from flexchat_sdk.http.sse import SseDecoder
+from flexchat_sdk.http.framing import NdjsonDecoder, SseDecoder
 from flexchat_sdk.refusals import retry_after_s, should_retry
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "servers"))

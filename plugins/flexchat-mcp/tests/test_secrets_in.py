@@ -1,7 +1,7 @@
 """Secrets in arguments and URLs are found where people write them."""
 
 import pytest
-from flexchat_mcp.secrets_in import hidden, secrets_in
+from flexchat_mcp.settings import hidden, secrets_in
 
 
 @pytest.mark.parametrize(

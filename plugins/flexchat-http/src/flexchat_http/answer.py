@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import http
 import json
 import re
 from collections.abc import Mapping
+from http.client import responses
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -56,7 +56,8 @@ def value_of(answer: Fetched, *, reading: str = "auto", is_write: bool = False) 
             excerpt = f"it begins with: {begins}" if begins else f"{len(answer.body)} bytes that are no text"
             problem = f"{_host(answer)} answered {answer.status} with JSON that cannot be read; {excerpt}"
             raise FetchError(problem, may_have_arrived=is_write) from None
-    text = _text(answer) if reading == "text" or _is_text(kind) or _charset(answer) else None
+    is_text = kind.startswith("text/") or kind.endswith(_TEXTS)
+    text = _text(answer) if reading == "text" or is_text or _charset(answer) else None
     if text is None:
         if is_write:  # The status means success, so the write has taken effect.
             return {"content_type": kind, "bytes": len(answer.body)}
@@ -78,8 +79,9 @@ def check_status(answer: Fetched, mask: Any, *, key_sent: bool = False) -> None:
     status = answer.status
     if 200 <= status < 300 or status == 303:
         return
-    detail = _detail(answer, mask)
-    summary = f"{_host(answer)} answered {status}{_phrase(status)}" + (f": {detail}" if detail else "")
+    summary = f"{_host(answer)} answered {status} {responses.get(status, '')}".rstrip()
+    if detail := _detail(answer, mask):
+        summary += f": {detail}"
     if 300 <= status < 400:
         target = mask(answer.headers.get("location", "")[:200])
         raise FetchError(
@@ -142,10 +144,6 @@ def _not_json(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _is_text(kind: str) -> bool:
-    return kind.startswith("text/") or kind.endswith(_TEXTS)
-
-
 def _json(answer: Fetched) -> Any:
     """Parse a body, in the charset it declares if that is its charset."""
     text = _decode(answer) if _charset(answer) else None
@@ -192,13 +190,6 @@ def _detail(answer: Fetched, mask: Any) -> str:
         return ""
     detail = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
     return str(mask(" ".join(detail[: 4 * MAX_DETAIL_CHARS].split())))[:MAX_DETAIL_CHARS]
-
-
-def _phrase(status: int) -> str:
-    try:
-        return f" {http.HTTPStatus(status).phrase}"
-    except ValueError:
-        return ""
 
 
 def _host(answer: Fetched) -> str:

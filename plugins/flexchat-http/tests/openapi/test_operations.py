@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from flexchat_http.openapi.operations import check_version, fits, operations_of, select_operations
+from flexchat_http.openapi.convert import check_version, fits, operations_of, select_operations
 from flexchat_http.openapi.reading import DocumentError
 from hypothesis import given
 from hypothesis import strategies as st

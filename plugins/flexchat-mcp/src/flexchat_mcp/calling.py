@@ -16,7 +16,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from .errors import UNCLEAR, AnswerLostError, AnswerTooLargeError, ServerUnusableError, TaskGoneError
+from .errors import AnswerLostError, AnswerTooLargeError, Code, ServerUnusableError, TaskGoneError
 from .results import error_of, value_of
 from .settings import McpToolSettings
 from .source import McpSource, describe_invalid
@@ -243,7 +243,8 @@ def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bo
 def _refused(name: str, error: Exception, *, is_write: bool, is_task: bool) -> ToolError:
     """Convert a protocol error, or an invalid answer, to a ToolError."""
     is_no_answer = isinstance(error, ValidationError) or (
-        isinstance(error, MCPError) and error.code in (UNCLEAR, types.PARSE_ERROR)  # the SDK's, of what it cannot read
+        isinstance(error, MCPError)
+        and error.code in (Code.UNCLEAR, types.PARSE_ERROR)  # the SDK's, of what it cannot read
     )
     if is_write and (is_task or is_no_answer):
         return EffectUnknownError(f"the MCP server '{name}': {describe_invalid(error)}")

@@ -24,18 +24,7 @@ from mcp.client._transport import TransportStreams
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from .errors import (
-    LOST,
-    NO_SESSION,
-    NOT_SENT,
-    REFUSED,
-    TOO_LARGE,
-    UNUSABLE,
-    AnswerLostError,
-    AnswerTooLargeError,
-    ServerUnusableError,
-    SessionGoneError,
-)
+from .errors import AnswerLostError, AnswerTooLargeError, Code, ServerUnusableError, SessionGoneError
 from .oauth import Person
 from .process import IS_POSIX, ServerProcess
 from .settings import MODERN, TENANT_VARIABLE, McpConfig
@@ -51,10 +40,10 @@ _CLOSING_S = 1.0
 
 
 _ERRORS: Mapping[int, Callable[[str], Exception]] = {
-    NOT_SENT: lambda text: AnswerLostError(text, may_have_acted=False),
-    LOST: AnswerLostError,
-    NO_SESSION: SessionGoneError,
-    UNUSABLE: ServerUnusableError,
+    Code.NOT_SENT: lambda text: AnswerLostError(text, may_have_acted=False),
+    Code.LOST: AnswerLostError,
+    Code.NO_SESSION: SessionGoneError,
+    Code.UNUSABLE: ServerUnusableError,
 }
 """By the codes with which this package's transports answer in a server's place."""
 
@@ -229,12 +218,12 @@ class Connection:
         """Convert an error: some come from this package or the SDK itself, and mean that there is no answer."""
         if error.code in _ERRORS:
             return _ERRORS[error.code](error.message)
-        if error.code == TOO_LARGE:
+        if error.code == Code.TOO_LARGE:
             return AnswerTooLargeError(error.message or f"its answer is longer than {self._config.max_bytes:,} bytes")
         if error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT):
             return AnswerLostError(self.why or error.message)
         # Before it is connected, a refusal means that the server cannot be used; afterwards, that it refused a request.
-        is_unusable = error.code == REFUSED and self._client is None
+        is_unusable = error.code == Code.REFUSED and self._client is None
         return ServerUnusableError(error.message) if is_unusable else error
 
     async def _run(self, era: str, opened: asyncio.Future[None]) -> None:
@@ -368,12 +357,12 @@ def _is_refusal(error: BaseException) -> bool:
     error = _first(error)
     if isinstance(error, MCPError):
         # Codes of this package and of the SDK mean that the server did not answer, so that another era would not help.
-        return error.code not in (*_ERRORS, TOO_LARGE, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
+        return error.code not in (*_ERRORS, Code.TOO_LARGE, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
     return isinstance(error, ValidationError)
 
 
 def _status(error: BaseException) -> int | None:
     """Return the status of HTTP with which a server refused."""
     error = _first(error)
-    data = error.error.data if isinstance(error, MCPError) and error.code == REFUSED else None
+    data = error.error.data if isinstance(error, MCPError) and error.code == Code.REFUSED else None
     return data["status"] if isinstance(data, dict) else None

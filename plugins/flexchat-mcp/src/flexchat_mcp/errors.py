@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import enum
+
 from flexchat.plugin import FlexChatError
 
-# Codes of JSON-RPC errors that our own transports answer with in a server's place; none that the protocol uses.
-NOT_SENT = 7_801  # the request did not reach the server
-LOST = 7_802  # the request may have reached the server, and there is no answer
-TOO_LARGE = 7_803  # the answer was longer than max_bytes, or has too many parts; the message is empty in the first case
-UNUSABLE = 7_804  # the server lets nobody in, and has not done what it was asked
-NO_SESSION = 7_806  # the server no longer knows the session, and has not done what it was asked
-REFUSED = 7_807  # the server refused with a status of HTTP and no error of the protocol; the data has the status
-UNCLEAR = 7_805
-"""A call was answered with something that is no answer of MCP: the server may have done what it was asked."""
-
-OWN_CODES = (NOT_SENT, LOST, TOO_LARGE, UNUSABLE, UNCLEAR, NO_SESSION, REFUSED)
-
 MAX_ERRORS = 1_000  # errors of pydantic in one answer: it takes seconds to list more of them
+
+
+class Code(enum.IntEnum):
+    """Codes of JSON-RPC errors with which our transports answer in a server's place; none that the protocol uses."""
+
+    NOT_SENT = 7_801  # the request did not reach the server
+    LOST = 7_802  # the request may have reached the server, and there is no answer
+    TOO_LARGE = 7_803  # the answer was longer than max_bytes, in which case the message is empty, or has too many parts
+    UNUSABLE = 7_804  # the server lets no client in, and has not done what it was asked
+    UNCLEAR = 7_805  # a call's answer is no answer of MCP: the server may have done what it was asked
+    NO_SESSION = 7_806  # the server no longer knows the session, and has not done what it was asked
+    REFUSED = 7_807  # it refused with a status of HTTP, which the data has, and no error of the protocol
 
 
 class ServerError(FlexChatError):

@@ -18,18 +18,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from .authority import read_limited
-from .errors import (
-    LOST,
-    NO_SESSION,
-    NOT_SENT,
-    OWN_CODES,
-    REFUSED,
-    TOO_LARGE,
-    UNCLEAR,
-    UNUSABLE,
-    ServerUnusableError,
-    SessionGoneError,
-)
+from .errors import Code, ServerUnusableError, SessionGoneError
 from .oauth import Person, SignIn
 from .settings import McpAuth, McpConfig
 from .tokens import TokensError
@@ -96,7 +85,7 @@ def describe_status(error: BaseException) -> str:
         return ""
     try:
         details = error.response.json()["error"]
-        if details["code"] in OWN_CODES:  # in the server's place, by the transport below
+        if details["code"] in [*Code]:  # in the server's place, by the transport below
             return str(details["message"])
     except (ValueError, TypeError, KeyError, httpx2.StreamError):
         pass
@@ -155,7 +144,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                     raise ServerUnusableError(_WRONG_TOKEN if "authorization" in request.headers else _NO_TOKEN)
             if response.status_code == 404 and request.method == "POST" and "mcp-session-id" in request.headers:
                 await response.aclose()
-                return _error_response(request, NO_SESSION, SessionGoneError("it no longer knows the session"))
+                return _error_response(request, Code.NO_SESSION, SessionGoneError("it no longer knows the session"))
             # A broken server may have done what a call asked: see below.
             is_call = _request_message(request).get("method") == "tools/call"
             is_clear = response.status_code < 500 or not is_call
@@ -164,13 +153,13 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             if is_call and self._ended is None and _is_no_answer(response):
                 await response.aclose()
                 raise _AnswerError(
-                    UNCLEAR, f"it answered with HTTP {response.status_code} ({_kind(response) or 'no type'})"
+                    Code.UNCLEAR, f"it answered with HTTP {response.status_code} ({_kind(response) or 'no type'})"
                 )
             return response
         except FetchError as error:
-            return _error_response(request, LOST if error.may_have_arrived else NOT_SENT, error)
+            return _error_response(request, Code.LOST if error.may_have_arrived else Code.NOT_SENT, error)
         except (ServerUnusableError, TokensError) as error:
-            return _error_response(request, UNUSABLE, error)
+            return _error_response(request, Code.UNUSABLE, error)
         except _AnswerError as error:
             return _error_response(request, error.code, error)
 
@@ -188,7 +177,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         where = str(request.url.copy_with(query=None, fragment=None, username="", password=""))
         parts = [f"{where} answered HTTP {status} {response.reason_phrase}".rstrip(), clean_text(body), remedy]
         error = ServerUnusableError("; ".join(part for part in parts if part))
-        return _error_response(request, REFUSED, error, status)
+        return _error_response(request, Code.REFUSED, error, status)
 
     async def aclose(self) -> None:
         """Wait for a token that is just being renewed."""
@@ -219,7 +208,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         finally:
             await opening.__aexit__(None, None, None)
         if content is None:
-            raise _AnswerError(TOO_LARGE)
+            raise _AnswerError(Code.TOO_LARGE)
         return httpx2.Response(answer.status, headers=received, content=content, request=request)
 
 

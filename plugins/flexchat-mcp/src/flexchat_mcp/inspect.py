@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
-from flexchat_sdk import find_hidden, package_data, remove_hidden
+from flexchat.host import counted
+from flexchat_sdk import find_hidden, package_data, remove_hidden, texts_in
 
 _SHOWN = 60
 _MAX_READ = 65_536
@@ -75,7 +76,7 @@ def findings(tools: Iterable[Mapping[str, Any]], *, others: Mapping[str, Iterabl
 def texts(tool: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield every text of a tool's definition, and its place."""
     for key, value in tool.items():
-        yield from _texts(value, {"inputSchema": "parameters", "outputSchema": "output"}.get(key, key))
+        yield from texts_in(value, {"inputSchema": "parameters", "outputSchema": "output"}.get(key, key))
 
 
 def skeleton(name: str) -> str:
@@ -92,25 +93,12 @@ _LOOK_ALIKES = str.maketrans(
 _SAME_LOOK = str.maketrans("01l5", "oiis")
 
 
-def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, str):
-        yield place, value
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield f"{place}.{remove_hidden(str(key))}", str(key)
-            yield from _texts(item, f"{place}.{remove_hidden(str(key))}")
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _texts(item, f"{place}[{index}]")
-
-
 def _of_text(place: str, text: str) -> Iterator[str]:
     if unseen := find_hidden(text):
         codes = ", ".join(dict.fromkeys(f"U+{ord(char):04X}" for char in unseen[:8]))
         secret = "".join(chr(ord(char) - 0xE0000) for char in unseen if 0xE0020 <= ord(char) < 0xE007F)
         spelling = f", which spell: {_short(secret)}" if secret else ""
-        characters = "1 character" if len(unseen) == 1 else f"{len(unseen)} characters"
-        yield f"has {characters} that nobody sees ({codes}){spelling}"
+        yield f"has {counted(len(unseen), 'character')} that nobody sees ({codes}){spelling}"
     plain = " ".join(unicodedata.normalize("NFKC", remove_hidden(text)).split())[:_MAX_READ]
     look = plain.translate(_LOOK_ALIKES)
     for why, pattern in _ORDERS.items():

@@ -79,7 +79,7 @@ class Grant(OAuthClientProvider):
             redirect_uris=[AnyUrl(person.redirect_uri if person is not None else "http://127.0.0.1/callback")],
         )
         metadata.always(auth.scope)
-        super().__init__(url, metadata, _Storage(self), client_metadata_url=auth.client_metadata_url)
+        super().__init__(url, metadata, self, client_metadata_url=auth.client_metadata_url)
         self.context.redirect_handler = self._open_page
         self.context.callback_handler = self._take_redirect
 
@@ -216,6 +216,22 @@ class Grant(OAuthClientProvider):
         await run_in_thread(self._file.write, data)
         self._seen = self._file.state
 
+    # What the SDK asks of its storage: everything is in one file, which _reload and _store read and write.
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """Return the tokens."""
+        return self.context.current_tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Leave them to _store."""
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return the client."""
+        return self.context.client_info
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Leave it to _store."""
+
     async def _initialize(self) -> None:
         self._initialized = True  # _reload has done it
 
@@ -273,25 +289,6 @@ class _ClientMetadata(OAuthClientMetadata):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, union_scopes(value, self._always) if name == "scope" else value)
-
-
-class _Storage:
-    """What the SDK asks for; the grant itself keeps everything in one file."""
-
-    def __init__(self, grant: Grant) -> None:
-        self._grant = grant
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self._grant.context.current_tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        pass
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self._grant.context.client_info
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        pass
 
 
 def _read(kind: Any, value: Any) -> Any:

@@ -19,7 +19,7 @@ import attrs
 from flexchat.host import DEFAULT_TENANT
 from flexchat.plugin import SourcedTool, SourceServer, ToolError, ToolSourceContext, ToolSourceError
 
-from .errors import MAX_ERRORS, REFUSED, UNCLEAR, ServerError, ServerUnusableError
+from .errors import MAX_ERRORS, Code, ServerError, ServerUnusableError
 from .inspect import findings
 from .listing import Listing, list_tools, remarks, select_tools, to_sourced_tool
 from .resources import Resources, resource_tools
@@ -329,7 +329,7 @@ def describe_invalid(error: Exception) -> str:
     from pydantic import ValidationError
 
     if isinstance(error, MCPError):
-        if error.code in (UNCLEAR, REFUSED):
+        if error.code in (Code.UNCLEAR, Code.REFUSED):
             return error.message
         text = error.message.partition("\n")[0] if error.code == PARSE_ERROR else error.message  # pydantic's go on
         return f"{text} ({error.code})"

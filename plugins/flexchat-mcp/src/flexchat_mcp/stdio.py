@@ -12,20 +12,13 @@ from pathlib import Path
 
 import anyio
 import attrs
+import mcp_types as types
 from mcp import StdioServerParameters
 from mcp.client._transport import TransportStreams
 from mcp.client.stdio import stdio_client
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    ErrorData,
-    JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCNotification,
-    JSONRPCResponse,
-    jsonrpc_message_adapter,
-)
 
-from .errors import TOO_LARGE, ServerUnusableError
+from .errors import Code, ServerUnusableError
 from .process import ServerProcess
 from .settings import McpConfig
 
@@ -186,10 +179,10 @@ async def stdio_transport(
                             lines.note_nonsense(len(line))
                             continue
                         lines.note_message()
-                        if line == before and isinstance(message, JSONRPCNotification):
+                        if line == before and isinstance(message, types.JSONRPCNotification):
                             continue  # a storm of one message, of which we have acted on none yet
                         before = line
-                        if isinstance(message, JSONRPCResponse | JSONRPCError):
+                        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
                             lines.note_answer()
                         await to_session.send(SessionMessage(message))
             except FloodError as error:
@@ -221,14 +214,14 @@ async def stdio_transport(
                 stream.close()
 
 
-def _message(line: bytes | Oversized) -> JSONRPCMessage | None:
+def _message(line: bytes | Oversized) -> types.JSONRPCMessage | None:
     """Return the JSON-RPC message of a line; None if it is none."""
     if isinstance(line, Oversized):
         if line.id is None:
             return None
-        return JSONRPCError(jsonrpc="2.0", id=line.id, error=ErrorData(code=TOO_LARGE, message=""))
+        return types.JSONRPCError(jsonrpc="2.0", id=line.id, error=types.ErrorData(code=Code.TOO_LARGE, message=""))
     try:
-        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
         return None
 

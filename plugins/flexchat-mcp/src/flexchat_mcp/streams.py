@@ -21,7 +21,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse, methods
 from pydantic import ValidationError
 
-from .errors import TOO_LARGE
+from .errors import Code
 from .settings import MODERN
 
 MAX_WAITING = 10_000
@@ -101,7 +101,7 @@ class _Read(_Wrapper):
                 # An answer does not name its method, so the request's is looked up by the id.
                 method = self._waiting.pop(message.id, "")
                 if has_too_many_parts(message.result):
-                    error = ErrorData(code=TOO_LARGE, message=f"its answer has more than {MAX_PARTS:,} parts")
+                    error = ErrorData(code=Code.TOO_LARGE, message=f"its answer has more than {MAX_PARTS:,} parts")
                     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.id, error=error))
                 if method:
                     message.result = _REPAIRS[method](message.result, self._version())

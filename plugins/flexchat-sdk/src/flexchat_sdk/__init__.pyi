@@ -88,6 +88,7 @@ from .hidden_text import (
     clean_text as clean_text,
     find_hidden as find_hidden,
     remove_hidden as remove_hidden,
+    texts_in as texts_in,
 )
 from .history import (
     History as History,
@@ -117,11 +118,11 @@ from .http.answer_shape import (
 )
 from .http.client import HttpAnswer as HttpAnswer, HttpClient as HttpClient, Timeouts as Timeouts
 from .http.deadline import Deadline as Deadline, TimeLeft as TimeLeft
-from .http.ndjson import NdjsonDecoder as NdjsonDecoder
+from .http.framing import NdjsonDecoder as NdjsonDecoder
 from .refusals import retry_after_s as retry_after_s, should_retry as should_retry
 from .http.secrets import MAX_CODE_CHARS as MAX_CODE_CHARS, refusal_data as refusal_data, refusal_text as refusal_text
 from .http.settings import HttpSettings as HttpSettings
-from .http.sse import SseDecoder as SseDecoder
+from .http.framing import SseDecoder as SseDecoder
 from .http.trouble import NO_CONNECTION as NO_CONNECTION
 from .http.wire_json import (
     finite as finite,

@@ -48,15 +48,20 @@ def clean_schema(schema: Any) -> Any:
 
 def find_hidden_places(value: Any, place: str) -> Iterator[tuple[str, int]]:
     """Yield each place in JSON data whose text or key has invisible characters, with their number."""
+    for where, text in texts_in(value, place):
+        if not (text.isascii() and text.isprintable()) and (found := find_hidden(text)):
+            yield where, len(found)
+
+
+def texts_in(value: Any, place: str) -> Iterator[tuple[str, str]]:
+    """Yield every text and every key of JSON data, each with its place: ``parameters.properties.city``."""
     if isinstance(value, str):
-        if not value.isprintable() and (found := find_hidden(value)):
-            yield place, len(found)
+        yield place, value
     elif isinstance(value, Mapping):
         for key, item in value.items():
             inner = f"{place}.{remove_hidden(str(key))}"
-            if found := find_hidden(str(key)):
-                yield inner, len(found)
-            yield from find_hidden_places(item, inner)
+            yield inner, str(key)
+            yield from texts_in(item, inner)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from find_hidden_places(item, f"{place}[{index}]")
+            yield from texts_in(item, f"{place}[{index}]")

@@ -11,8 +11,7 @@ from flexchat.domain.text import scrub
 from flexchat.errors import ProviderError, ProviderProtocolError
 
 from .http.answer_shape import WrongShape
-from .http.ndjson import NdjsonDecoder
-from .http.sse import SseDecoder
+from .http.framing import NdjsonDecoder, SseDecoder
 from .http.wire_json import from_bytes
 
 _DELTAS = (TextDelta, ReasoningDelta, ToolCallDelta)

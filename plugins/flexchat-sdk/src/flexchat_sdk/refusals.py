@@ -15,27 +15,14 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import attrs
-from flexchat.errors import (
-    MAX_RETRY_AFTER_S,
-    ContentFilterError,
-    ContextLengthError,
-    ModelNotFoundError,
-    ProviderAuthError,
-    ProviderConnectionError,
-    ProviderError,
-    ProviderOverloadedError,
-    ProviderProtocolError,
-    ProviderRateLimitError,
-    ProviderRequestError,
-    ProviderTimeoutError,
-)
+from flexchat import errors
 
 from .http.secrets import MAX_CODE_CHARS, refusal_text
 from .prices import package_data
 
 
 def retry_after_s(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Return the delay before a retry in seconds, from 0 to MAX_RETRY_AFTER_S; None without a usable header.
+    """Return the delay before a retry in seconds, from 0 to errors.MAX_RETRY_AFTER_S; None without a usable header.
 
     ``retry-after-ms`` wins; ``retry-after`` is seconds, possibly with a fraction, or an HTTP date.
 
@@ -62,8 +49,8 @@ def should_retry(headers: Mapping[str, str]) -> bool | None:
 
 
 def bounded_wait(seconds: float) -> float:
-    """Return a wait in seconds, limited to 0 to MAX_RETRY_AFTER_S."""
-    return min(max(0.0, seconds), MAX_RETRY_AFTER_S)
+    """Return a wait in seconds, limited to 0 to errors.MAX_RETRY_AFTER_S."""
+    return min(max(0.0, seconds), errors.MAX_RETRY_AFTER_S)
 
 
 def _number(text: str | None) -> float | None:
@@ -84,26 +71,26 @@ SHORTER = (
 )
 """The advice of an error about a request that is too long."""
 
-KINDS: Mapping[str, tuple[type[ProviderError], str, Mapping[str, Any]]] = {
-    "too_long": (ContextLengthError, "the conversation is too long for the model: {text}" + SHORTER, {}),
-    "filtered": (ContentFilterError, "{host} refused the prompt: {text}", {}),
-    "no_model": (ModelNotFoundError, "{host} has no model {model}: {text}", {}),
-    "quota": (ProviderRateLimitError, "the budget at {host} is used up: {text}", {"kind": "quota"}),
-    "key": (ProviderAuthError, "{host} refuses the key ({key}): {text}", {}),
-    "forbidden": (ProviderAuthError, "{host} does not allow this: {text}", {}),
-    "rate": (ProviderRateLimitError, "{host} gets too many requests: {text}", {}),
-    "no_api": (ProviderProtocolError, "{host} has no {path} here: is base_url right?", {}),
+KINDS: Mapping[str, tuple[type[errors.ProviderError], str, Mapping[str, Any]]] = {
+    "too_long": (errors.ContextLengthError, "the conversation is too long for the model: {text}" + SHORTER, {}),
+    "filtered": (errors.ContentFilterError, "{host} refused the prompt: {text}", {}),
+    "no_model": (errors.ModelNotFoundError, "{host} has no model {model}: {text}", {}),
+    "quota": (errors.ProviderRateLimitError, "the budget at {host} is used up: {text}", {"kind": "quota"}),
+    "key": (errors.ProviderAuthError, "{host} refuses the key ({key}): {text}", {}),
+    "forbidden": (errors.ProviderAuthError, "{host} does not allow this: {text}", {}),
+    "rate": (errors.ProviderRateLimitError, "{host} gets too many requests: {text}", {}),
+    "no_api": (errors.ProviderProtocolError, "{host} has no {path} here: is base_url right?", {}),
     "not_found": (
-        ProviderRequestError,
+        errors.ProviderRequestError,
         "{host} found nothing here (is base_url right?): {text}",
         {"kind": "not_found"},
     ),
-    "timeout": (ProviderTimeoutError, "{host} gave up waiting: {text}", {"retryable": True}),
-    "conflict": (ProviderRequestError, "{host} reports a conflict: {text}", {"kind": "conflict"}),
-    "connection": (ProviderConnectionError, "{host} broke off: {text}", {}),
-    "overloaded": (ProviderOverloadedError, "{host} failed{status}: {text}", {}),
-    "unsupported": (ProviderRequestError, "{host} cannot do this: {text}", {"kind": "unsupported_feature"}),
-    "request": (ProviderRequestError, "{host} refused the request: {text}", {}),
+    "timeout": (errors.ProviderTimeoutError, "{host} gave up waiting: {text}", {"retryable": True}),
+    "conflict": (errors.ProviderRequestError, "{host} reports a conflict: {text}", {"kind": "conflict"}),
+    "connection": (errors.ProviderConnectionError, "{host} broke off: {text}", {}),
+    "overloaded": (errors.ProviderOverloadedError, "{host} failed{status}: {text}", {}),
+    "unsupported": (errors.ProviderRequestError, "{host} cannot do this: {text}", {"kind": "unsupported_feature"}),
+    "request": (errors.ProviderRequestError, "{host} refused the request: {text}", {}),
 }
 """The kinds a Row may name: the error, its sentence, and its other fields."""
 
@@ -288,7 +275,7 @@ class Refusals:
         path: str,
         model: str | None,
         mask: Callable[[str], str],
-    ) -> ProviderError:
+    ) -> errors.ProviderError:
         """Return the error for a refusal.
 
         Args:

@@ -30,7 +30,7 @@ _FENCE_END = re.compile(r"\s*(?:```|\Z)")
 _LINE_END = re.compile(r"[ \t]*(?:\n|\Z)")
 _BETWEEN = re.compile(r"\s*+(?:[,;]\s*+)?(?=[{\[])")
 _BLANKS = re.compile(r"\s*")
-_THOUGHT, _THOUGHT_END = "<think>", "</think>"
+_BEGIN, _END = "<think>", "</think>"
 # What may stand beside the name and the arguments of a call.
 _ENVELOPE = frozenset(("name", "arguments", "parameters", "function", "type", "id"))
 # A text with more openings than this is not the answer of a model that calls tools.
@@ -56,8 +56,8 @@ def read_text_calls(text: str, offered: Collection[str], start: int = 0) -> tupl
     rest: list[str] = []
     at = start
     # What is thought aloud is not a call, even where the thought was cut off.
-    begin = max(start, text.rfind(_THOUGHT_END) + len(_THOUGHT_END) if _THOUGHT_END in text else 0)
-    thought_start = text.find(_THOUGHT, begin)
+    begin = max(start, text.rfind(_END) + len(_END) if _END in text else 0)
+    thought_start = text.find(_BEGIN, begin)
     for number, opening in enumerate(
         _OPENING.finditer(text, begin, thought_start if thought_start >= 0 else len(text))
     ):
@@ -159,7 +159,6 @@ _decoder = json.JSONDecoder(parse_constant=_no_constant)
 TextPiece = tuple[Literal["thought", "text"], str]
 ThinkTags = bool | Literal["closing"]
 
-_BEGIN, _END = "<think>", "</think>"
 _CALL = re.compile(
     r"<tool_call>\s*(?:[{<]|\w+\s*[{<(])|\[TOOL_CALLS\]\s*+(?:\[|[\w.:/-]++\s*+(?:\[ARGS\]\s*+)?\{)"
     r"|<function=[\w.:/-]+>\s*[{<]|<\|python_tag\|>\s*[{\w]"

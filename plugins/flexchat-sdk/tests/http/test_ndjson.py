@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from flexchat_sdk.http.ndjson import NdjsonDecoder
+from flexchat_sdk.http.framing import NdjsonDecoder
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from flexchat_sdk.http.sse import SseDecoder, SseEvent
+from flexchat_sdk.http.framing import SseDecoder, SseEvent
 from hypothesis import given
 from hypothesis import strategies as st
 

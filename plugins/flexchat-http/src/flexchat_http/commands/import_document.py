@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import click
 from flexchat.plugin import ToolSourceContext
 from flexchat_cli import BYTES_PER_TOKEN, FILE_NAME, CommandContext, Terminal, UsageError, argument, tokens_of
@@ -24,24 +23,20 @@ _MAX_ROWS = 100
 _MAX_LINE_CHARS = 110
 
 
-@attrs.frozen(kw_only=True)
-class Priced:
-    """An operation and about how many tokens it costs in each request."""
+Priced = tuple[OperationTool, int]
+"""An operation, and about how many tokens it costs in each request."""
 
-    tool: OperationTool
-    tokens: int
 
-    def as_data(self) -> dict[str, Any]:
-        """Return it for --json, its description cut."""
-        plan = self.tool.plan
-        return {
-            "name": self.tool.name,
-            "method": plan["method"],
-            "path": remove_hidden(plan["path"]),
-            "effect": self.tool.effect,
-            "tokens": self.tokens,
-            "description": clean_text(self.tool.description)[:_MAX_LINE_CHARS],
-        }
+def _as_data(tool: OperationTool, tokens: int) -> dict[str, Any]:
+    """Return an operation for --json, its description cut."""
+    return {
+        "name": tool.name,
+        "method": tool.plan["method"],
+        "path": remove_hidden(tool.plan["path"]),
+        "effect": tool.effect,
+        "tokens": tokens,
+        "description": clean_text(tool.description)[:_MAX_LINE_CHARS],
+    }
 
 
 _WHICH = 'which operations: an id, "list*", "tag:store", "GET", "/pets/*", "GET /pets/*"; repeatable (default: all)'
@@ -73,13 +68,13 @@ def import_document(
     """
     terminal = context.terminal
     converted, needs_server = asyncio.run(_read(context, document, include, exclude, server))
-    priced = [Priced(tool=tool, tokens=_tokens(tool)) for tool in converted.tools]
+    priced = [(tool, _tokens(tool)) for tool in converted.tools]
     if context.json:
         left_out = [
             {"name": remove_hidden(each.name), "place": remove_hidden(each.place), "why": remove_hidden(each.why)}
             for each in converted.left_out
         ]
-        result = {"operations": [each.as_data() for each in priced], "left_out": left_out}
+        result = {"operations": [_as_data(*each) for each in priced], "left_out": left_out}
         terminal.json({**result, "needs_server": needs_server})
         return
     if listed:
@@ -95,7 +90,7 @@ def import_document(
         terminal.say(
             f"the document does not name its server: set {_SERVER} to the URL its paths are appended to (or --server)"
         )
-    total = sum(each.tokens for each in priced)
+    total = sum(tokens for _, tokens in priced)
     if len(priced) == 1:
         terminal.say(f"1 operation, about {total:,} tokens in each request that offers it", "dim")
     else:
@@ -138,12 +133,12 @@ def _tokens(tool: OperationTool) -> int:
 
 def _list(terminal: Terminal, priced: list[Priced]) -> None:
     rows = priced if terminal.verbose else priced[:_MAX_ROWS]
-    width = max((len(each.tool.name) for each in rows), default=0)
-    for each in rows:
-        about = _on_a_line(each.tool.description)
-        where = _on_a_line(f"{each.tool.plan['method']} {each.tool.plan['path']}")
-        line = f"{each.tool.name:{width}}  {where}" + (f"  {about}" if about != where else "")
-        terminal.out(f"{each.tokens:6,}  {line if len(line) <= _MAX_LINE_CHARS else line[: _MAX_LINE_CHARS - 1] + '…'}")
+    width = max((len(tool.name) for tool, _ in rows), default=0)
+    for tool, tokens in rows:
+        about = _on_a_line(tool.description)
+        where = _on_a_line(f"{tool.plan['method']} {tool.plan['path']}")
+        line = f"{tool.name:{width}}  {where}" + (f"  {about}" if about != where else "")
+        terminal.out(f"{tokens:6,}  {line if len(line) <= _MAX_LINE_CHARS else line[: _MAX_LINE_CHARS - 1] + '…'}")
     if len(rows) < len(priced):
         terminal.out(f"        and {len(priced) - len(rows)} more; -v shows all, --include chooses", "dim")
     terminal.say(f"tokens are estimates: {BYTES_PER_TOKEN} bytes of JSON each", "dim")

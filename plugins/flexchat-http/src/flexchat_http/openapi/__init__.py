@@ -5,8 +5,7 @@ A document's way to tools:
 library.py        the document and the files it refers to; follows references
   reading.py        bytes to JSON data; errors of documents
   yaml_reading.py   YAML 1.2 to JSON data
-convert.py        the tools of a document
-  operations.py     its operations, their names and their selection
+convert.py        the operations of a document, their names and their selection; their tools
   parameters.py     parameters and body as one object of arguments
   schemas.py        schemas as JSON Schema 2020-12
   fitting.py        a tool's schema, within what FlexChat accepts

@@ -86,7 +86,9 @@ class OpenApiSource:
             raise ToolSourceError(f"{self._config.document}: {error}") from None
         self._log_warnings(result)
         if not result.tools:
-            why = f"no operation is wanted{_nearest(result)}"
+            why = "no operation is wanted"
+            if result.unused:
+                why += f": '{result.unused[0]}' fits none{did_you_mean(result.unused[0], result.names)}"
             if result.left_out:
                 why = f"{result.left_out[0].place}: {result.left_out[0].why}"
             raise ToolSourceError(f"{self._config.document}: {why}")
@@ -117,10 +119,6 @@ class OpenApiSource:
         more = [f"and {len(lines) - _MAX_WARNINGS} more"] if len(lines) > _MAX_WARNINGS else []
         if lines:
             log.warning("tool source '%s': %s", self._name, "; ".join([*lines[:_MAX_WARNINGS], *more]))
-
-
-def _nearest(result: Converted) -> str:
-    return next((f": '{each}' fits none{did_you_mean(each, result.names)}" for each in result.unused), "")
 
 
 def to_sourced_tool(tool: OperationTool, *, honours_key: bool = False) -> SourcedTool:

@@ -19,8 +19,7 @@ from flexchat_sdk import changed_config, find_hidden, toml_table
 
 from ..inspect import findings
 from ..listing import select_tools, to_sourced_tool
-from ..secrets_in import hidden, is_secret, secrets_in
-from ..settings import McpConfig
+from ..settings import McpConfig, hidden, is_secret, secrets_in
 from ..source import McpSource
 from .entries import Entry
 from .inspect_ import show

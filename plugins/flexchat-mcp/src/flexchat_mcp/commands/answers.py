@@ -31,27 +31,20 @@ class Answers:
     Args:
         words: KEY=VALUE, for any question; None: there are none, so the person is asked.
 
+        browser: Signs in, if the server may ask for that.
+
     Attributes:
         problem: Why an answer did not fit its question, which was then cancelled; empty if all did.
-        browser: Signs in; set if the server may ask for that.
     """
 
-    def __init__(self, terminal: Terminal, config: McpConfig, words: Sequence[str] | None) -> None:
+    def __init__(
+        self, terminal: Terminal, config: McpConfig, words: Sequence[str] | None, browser: Browser | None = None
+    ) -> None:
         self._terminal, self._config, self._words = terminal, config, words
         self._person = Questions(terminal)
         self.problem = ""
-        self.browser: Browser | None = None
-
-    @property
-    def redirect_uri(self) -> str:
-        """Where the browser comes back to."""
-        assert self.browser is not None
-        return self.browser.redirect_uri
-
-    async def sign_in(self, url: str) -> AuthorizationCodeResult:
-        """See Browser.sign_in."""
-        assert self.browser is not None
-        return await self.browser.sign_in(url)
+        if browser is not None:
+            self.redirect_uri, self.sign_in = browser.redirect_uri, browser.sign_in
 
     async def answer(self, question: types.ElicitRequestParams) -> types.ElicitResult:
         """Return the answer to a question; one that does not fit it cancels it."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 from flexchat import FlexChat
+from flexchat.host import counted
 from flexchat.plugin import ToolSourceError
 from flexchat_cli import FAILED, OK, CommandContext, Terminal
 
@@ -73,7 +74,7 @@ def _show(terminal: Terminal, report: dict[str, Any]) -> None:
         is_url = report["runs"].startswith(("http://", "https://"))
         terminal.out(f"  {'it is at' if is_url else 'it runs'}: {report['runs']}")
     else:
-        tools = "1 tool" if report["tools"] == 1 else f"{report['tools']} tools"
+        tools = counted(report["tools"], "tool")
         terminal.out(f"{report['server']}: works; {tools}, MCP {report['version']}, after {report['took_ms']:,} ms")
     for note in report["notes"]:
         terminal.out(f"  {note}")

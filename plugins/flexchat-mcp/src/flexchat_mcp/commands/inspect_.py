@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 from flexchat import FlexChat, FlexChatError
+from flexchat.host import counted
 from flexchat.plugin import ToolSourceError
 from flexchat_cli import FAILED, OK, CommandContext, Terminal
 from flexchat_sdk import clean_text
@@ -33,7 +34,8 @@ def inspect_(context: CommandContext, server: str | None, tenant: str | None) ->
     terminal, chat = context.terminal, context.open_tools()[0]
     names = choose_servers(chat, server, tenant)
     inspected = asyncio.run(_look_all(chat, names, tenant))
-    data, failed = [], False
+    data: list[dict[str, Any]] = []
+    failed = False
     for name in names:
         results = inspected[name]
         if isinstance(results, FlexChatError):
@@ -44,7 +46,11 @@ def inspect_(context: CommandContext, server: str | None, tenant: str | None) ->
         config = chat.tools.sources.by_name[name].settings
         suspicious = findings(results, others=_others(chat, name, inspected))
         failed = failed or bool(suspicious)
-        data.append(_as_data(name, results, config, suspicious))
+        tools = [
+            {"name": tool["name"], "effect": effect_of(tool, config.effects), "definition": tool} for tool in results
+        ]
+        problems = [{"tool": each.tool, "place": each.place, "what": each.what} for each in suspicious]
+        data.append({"server": name, "tools": tools, "findings": problems})
         if not context.json:
             show(terminal, name, results, config, suspicious)
     if context.json:
@@ -78,23 +84,11 @@ def _others(chat: FlexChat, name: str, inspected: Looked) -> dict[str, list[str]
     return others
 
 
-def _as_data(
-    name: str, tools: Sequence[Mapping[str, Any]], config: McpConfig, results: Sequence[Finding]
-) -> dict[str, Any]:
-    return {
-        "server": name,
-        "tools": [
-            {"name": tool["name"], "effect": effect_of(tool, config.effects), "definition": tool} for tool in tools
-        ],
-        "findings": [{"tool": each.tool, "place": each.place, "what": each.what} for each in results],
-    }
-
-
 def show(
     terminal: Terminal, name: str, tools: Sequence[Mapping[str, Any]], config: McpConfig, results: Sequence[Finding]
 ) -> None:
     """Print a server's tools, and what is suspicious about them."""
-    terminal.out(f"{name}: {len(tools)} tools" if len(tools) != 1 else f"{name}: 1 tool", "bold")
+    terminal.out(f"{name}: {counted(len(tools), 'tool')}", "bold")
     width = max((len(tool["name"]) for tool in tools), default=0)
     for tool in tools:
         about = " ".join(clean_text(tool.get("description") or "").split())

@@ -6,7 +6,7 @@ import asyncio
 
 import click
 from flexchat import FlexChat
-from flexchat.host import DEFAULT_TENANT
+from flexchat.host import DEFAULT_TENANT, counted
 from flexchat.plugin import ToolSourceError
 from flexchat_cli import CommandContext, Terminal, UsageError
 
@@ -32,7 +32,7 @@ def login(context: CommandContext, server: str, tenant: str | None) -> None:
         count = asyncio.run(_sign_in_anew(chat, name, file, context.terminal, tenant))
     except ToolSourceError as error:
         raise UsageError(f"{name}: {error}") from None
-    tools = "1 tool" if count == 1 else f"{count} tools"
+    tools = counted(count, "tool")
     if not file.read().get("tokens"):
         context.terminal.say(f"{name} did not ask anybody to sign in; it has {tools}", "dim")
         return

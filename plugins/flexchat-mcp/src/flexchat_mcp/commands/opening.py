@@ -91,12 +91,12 @@ async def open_server(
         if terminal is not None:
             from .answers import WAIT_S, Answers, browser
 
-            person = Answers(terminal, config, answers)
+            signing_in = None
             if config.auth is not None and config.auth.oauth:
-                file = TokenFile(config.url or "", whose)
-                opening = browser(terminal, port=config.auth.redirect_port, file=file)
-                person.browser = await stack.enter_async_context(opening)
+                opening = browser(terminal, port=config.auth.redirect_port, file=TokenFile(config.url or "", whose))
+                signing_in = await stack.enter_async_context(opening)
                 config = attrs.evolve(config, start_ms=config.start_ms + round(WAIT_S * 1000))
+            person = Answers(terminal, live.settings, answers, signing_in)
         source = McpSource(config, context, person, whose)
         stack.push_async_callback(source.aclose)
         yield source

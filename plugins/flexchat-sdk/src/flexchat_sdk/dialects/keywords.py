@@ -214,8 +214,7 @@ def _text(value: Any) -> str:
 def _kind(form: Any) -> str:
     if type(form) is not dict:
         return "any"
-    kinds = listed(form.get("type"))
-    return str(form.get("title") or " or ".join(map(str, kinds)) or "any")
+    return str(form.get("title") or " or ".join(map(str, listed(form.get("type")))) or "any")
 
 
 def give_root_type(work: Work, draft: Draft) -> None:
@@ -334,8 +333,7 @@ def _visit_properties(
 
 def _checks_names(work: Work) -> bool:
     """Return whether the names of the current object's properties matter to the service."""
-    is_root = len(work.trail) == 1
-    return work.dialect.property_name is not None and (is_root or not work.dialect.root_names_only)
+    return work.dialect.property_name is not None and (len(work.trail) == 1 or not work.dialect.root_names_only)
 
 
 def _name_property(work: Work, name: str, schema: Any) -> str:

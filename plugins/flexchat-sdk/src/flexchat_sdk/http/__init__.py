@@ -4,9 +4,8 @@ client.py        HttpClient: post, get, stream; every failure becomes a Provider
 connections.py   the default transport: httpx's transport protocol over aiohttp's connections
 trouble.py       what a broken connection means
 deadline.py      connect, first byte, idle, total: one timer per request; a limit shared by several requests
-sse.py           bytes to server-sent events
+framing.py       bytes to server-sent events, or to lines of JSON
 answer_shape.py  reads fields of an answer: an error for a wrong type, None for a missing value
-ndjson.py        bytes to lines of JSON
 secrets.py       removes keys from texts; shortens the body of a refusal
 unpacking.py     gzip and deflate, in bounded steps
 fetcher.py       GuardedFetcher: for addresses named by users, models and documents; every failure is a FetchError

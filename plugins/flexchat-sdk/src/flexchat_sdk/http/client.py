@@ -214,7 +214,6 @@ class HttpStream:
         self.headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in response.headers.raw}
         self._pieces = aiter(response.stream)  # type: ignore[arg-type]  # of an asynchronous transport
         try:
-            self._unpacker = self._find_unpacker()
             self._check()
         except ProviderError:
             await self._close()
@@ -298,8 +297,12 @@ class HttpStream:
             await response.stream.aclose()  # type: ignore[union-attr]  # of an asynchronous transport
 
     def _check(self) -> None:
-        """Check the status and content type; raise for an answer that suggests a wrong base URL."""
+        """Check encoding, status and content type; raise for an answer that suggests a wrong base URL."""
         client, kind = self._client, self.headers.get("content-type", "").strip().lower()
+        try:
+            self._unpacker = unpacker(self.headers.get("content-encoding", ""))
+        except ValueError as error:
+            raise client.unreadable(str(error)) from None
         if self.status < 200:
             raise client.unreadable("wants to speak another protocol: is base_url right?", status=self.status)
         if 300 <= self.status < 400:
@@ -313,12 +316,6 @@ class HttpStream:
                 "ends in /v1)",
                 status=self.status,
             )
-
-    def _find_unpacker(self) -> Unpacker | None:
-        try:
-            return unpacker(self.headers.get("content-encoding", ""))
-        except ValueError as error:
-            raise self._client.unreadable(str(error)) from None
 
     def _next_step(self) -> bytes | None:
         try:

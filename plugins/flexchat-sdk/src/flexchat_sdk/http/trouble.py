@@ -7,16 +7,7 @@ import ssl
 from collections.abc import Callable, Iterator
 
 import httpx
-from flexchat.errors import (
-    FetchAnswerError,
-    FetchConnectionError,
-    FetchError,
-    FetchTimeoutError,
-    ProviderConnectionError,
-    ProviderError,
-    ProviderProtocolError,
-    ProviderTimeoutError,
-)
+from flexchat import errors
 
 from .connections import ForbiddenAddressError
 from .guard import CheckedUrl, refused
@@ -43,8 +34,8 @@ _CAUSES: tuple[tuple[type[Exception], str, str, bool], ...] = (
 
 def connection_trouble(
     error: httpx.TransportError, host: str, connect_s: float, *, answered: bool, received: bool, passed_on: bool
-) -> ProviderError:
-    """Convert a transport's error into a ProviderError. Its text may quote the system or a proxy.
+) -> errors.ProviderError:
+    """Convert a transport's error into a errors.ProviderError. Its text may quote the system or a proxy.
 
     Args:
         connect_s: The deadline for connections, for the text.
@@ -57,20 +48,20 @@ def connection_trouble(
     match error:
         case httpx.ConnectTimeout() | httpx.PoolTimeout():
             text = f"no connection to {host} within {connect_s:g} s (connect_timeout_s)"
-            return ProviderTimeoutError(text, code=NO_CONNECTION, retryable=True)
+            return errors.ProviderTimeoutError(text, code=NO_CONNECTION, retryable=True)
         case httpx.TimeoutException():
-            return ProviderTimeoutError(f"{host} did not answer in time", retryable=not passed_on)
+            return errors.ProviderTimeoutError(f"{host} did not answer in time", retryable=not passed_on)
         case httpx.RemoteProtocolError():
             text = f"{host} does not answer in HTTP: is base_url right?"
-            return ProviderProtocolError(text, retryable=answered and not passed_on)
+            return errors.ProviderProtocolError(text, retryable=answered and not passed_on)
         case httpx.UnsupportedProtocol():
-            return ProviderConnectionError(f"{host} cannot be asked: {why}", retryable=False)
+            return errors.ProviderConnectionError(f"{host} cannot be asked: {why}", retryable=False)
     if (cause := _describe_cause(error, host, host, why)) is not None:
         sentence, remedy, may_pass = cause
-        return ProviderConnectionError(sentence + remedy, retryable=may_pass and not passed_on)
+        return errors.ProviderConnectionError(sentence + remedy, retryable=may_pass and not passed_on)
     when = "before its answer began" if answered else "without an answer"
     text = f"{host} closed the connection {'in the middle of its answer' if received else when}"
-    return ProviderConnectionError(text, retryable=not passed_on)
+    return errors.ProviderConnectionError(text, retryable=not passed_on)
 
 
 def _describe_cause(error: Exception, host: str, place: str, why: str) -> tuple[str, str, bool] | None:
@@ -102,8 +93,8 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def fetch_trouble(
     error: httpx.TransportError, url: CheckedUrl, mask: Callable[[str], str], *, is_connected: bool
-) -> FetchError:
-    """Convert a transport's error into a FetchError.
+) -> errors.FetchError:
+    """Convert a transport's error into a errors.FetchError.
 
     Args:
         mask: Removes secrets from texts of the system or of a proxy.
@@ -113,15 +104,15 @@ def fetch_trouble(
     if any(isinstance(cause, ForbiddenAddressError) for cause in _causes(error)):
         return refused(url.host, url.port)
     if isinstance(error, httpx.TimeoutException):
-        return FetchTimeoutError(f"no connection to {url.host} in time", may_have_arrived=is_connected)
+        return errors.FetchTimeoutError(f"no connection to {url.host} in time", may_have_arrived=is_connected)
     if isinstance(error, httpx.RemoteProtocolError):
-        return FetchAnswerError(f"{url.host} does not answer in HTTP", may_have_arrived=is_connected)
+        return errors.FetchAnswerError(f"{url.host} does not answer in HTTP", may_have_arrived=is_connected)
     why = mask(_reason_of(error))
     if isinstance(error, httpx.UnsupportedProtocol):
         text = f"{url.host} cannot be asked: {why}"
-        return FetchConnectionError(text, retryable=False, may_have_arrived=is_connected)
+        return errors.FetchConnectionError(text, retryable=False, may_have_arrived=is_connected)
     cause = _describe_cause(error, url.host, f"{url.host}:{url.port}", why)
     text, _, may_pass = cause or (f"no connection to {url.host}: {why}", "", True)
     if is_connected and may_pass:
         text = f"{url.host} closed the connection before its answer was complete"
-    return FetchConnectionError(text, retryable=may_pass, may_have_arrived=is_connected)
+    return errors.FetchConnectionError(text, retryable=may_pass, may_have_arrived=is_connected)

@@ -11,18 +11,11 @@ from pathlib import Path
 from typing import Literal
 
 import attrs
+from flexchat import errors
 from flexchat.config.model import ToolsTable
 from flexchat.domain import DEFAULT_TENANT, ToolDefinition
 from flexchat.domain.sourced import SourcedTool, ToolChange
 from flexchat.domain.text import counted
-from flexchat.errors import (
-    ToolChangedError,
-    ToolDefinitionError,
-    ToolsLockError,
-    ToolSourceError,
-    UnknownToolSourceError,
-    did_you_mean,
-)
 from flexchat.plugin.tool_sources import SourceServer
 from flexchat.schema.limits import schema_problems
 from flexchat.tools.sources import SourceState, Surroundings, ToolSources
@@ -140,7 +133,7 @@ class LiveSources(ToolSources):
         # Not awaited directly: a caller that is cancelled must not cancel the restart that others wait for.
         await asyncio.wait([restarting])
         if not restarting.cancelled() and (trouble := restarting.result()):
-            raise ToolSourceError(_failure_text(source.name, trouble))
+            raise errors.ToolSourceError(_failure_text(source.name, trouble))
         return await self._require_readable(source, tenant)
 
     def state(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
@@ -244,7 +237,7 @@ class LiveSources(ToolSources):
     def _records(self) -> Mapping[str, KeptSource]:
         try:
             records = self.lock.read()
-        except ToolsLockError as error:
+        except errors.ToolsLockError as error:
             if self._unreadable != str(error):
                 log.error("%s", error)
             self._unreadable = str(error)
@@ -294,7 +287,7 @@ class LiveSources(ToolSources):
         try:
             await asyncio.to_thread(self.lock.update, add)
             log.info("%s of '%s' accepted into %s", counted(len(tools), "tool"), name, self.lock.path)
-        except ToolsLockError as error:
+        except errors.ToolsLockError as error:
             if self._unreadable:
                 return
             self._unwritable = f"what is accepted of '{name}' cannot be kept, so a change will not be noticed: {error}"
@@ -309,9 +302,9 @@ class LiveSources(ToolSources):
         problems: dict[str, str] = {}
         for number, tool in enumerate(tools):
             if number >= MAX_TOOLS:
-                raise ToolSourceError(f"it has more than {MAX_TOOLS:,} tools: choose some of them")
+                raise errors.ToolSourceError(f"it has more than {MAX_TOOLS:,} tools: choose some of them")
             if not isinstance(tool, SourcedTool):
-                raise ToolSourceError(f"it returned {type(tool).__name__} among its tools")
+                raise errors.ToolSourceError(f"it returned {type(tool).__name__} among its tools")
             is_second = tool.name in usable
             trouble = "the source has another tool of this name" if is_second else self._trouble(tool, setup)
             if trouble is None:
@@ -324,7 +317,7 @@ class LiveSources(ToolSources):
         try:
             if not tool.digest or tool.definition(setup.name, setup.prefix) is None:
                 return None
-        except ToolDefinitionError as error:
+        except errors.ToolDefinitionError as error:
             return str(error)
         if problems := schema_problems(tool.parameters):
             return f"parameters: {'; '.join(problems)}"
@@ -359,7 +352,7 @@ class LiveSources(ToolSources):
         for tool in going:
             try:
                 tools.append(self._definition(source, tool))
-            except ToolDefinitionError as error:
+            except errors.ToolDefinitionError as error:
                 left_out[tool.name] = str(error)
         return SourceState(
             name=source.name,
@@ -420,7 +413,7 @@ class LiveSources(ToolSources):
 
     async def _require_readable(self, source: LiveSource, tenant: str) -> SourceState:
         if source.trouble or not source.is_known:
-            raise ToolSourceError(_failure_text(source.name, source.trouble or "it does not answer"))
+            raise errors.ToolSourceError(_failure_text(source.name, source.trouble or "it does not answer"))
         return await self.review(source.name, tenant=tenant)
 
     def _server(self, source: LiveSource, tenant: str) -> SourceServer | None:
@@ -434,15 +427,15 @@ class LiveSources(ToolSources):
         now = source.now if source.now is not None else record.tools if record is not None else {}
         digests = {name: tool.digest for name, tool in now.items()}
         if changed := tuple(tool for tool, digest in seen.items() if digests.get(tool) != digest):
-            raise ToolChangedError(source.name, changed)
+            raise errors.ToolChangedError(source.name, changed)
 
     def _change(self, changes: Mapping[str, ToolChange], tool: str, state: SourceState) -> ToolChange:
         change = changes.get(tool) or changes.get(tool.removeprefix(state.prefix))
         if change is not None:
             return change
         waiting = ", ".join(changes) or "none"
-        raise UnknownToolSourceError(
-            f"source '{state.name}': nothing of '{tool}' waits to be accepted{did_you_mean(tool, changes)} "
+        raise errors.UnknownToolSourceError(
+            f"source '{state.name}': nothing of '{tool}' waits to be accepted{errors.did_you_mean(tool, changes)} "
             f"(waiting: {waiting})"
         )
 

@@ -31,28 +31,10 @@ _CORE_KEYS = own_keys(SourceEntry)
 
 
 def load_sources(reading: ReadConfig, host: PluginHost, opens: Mapping[str, OpenSource]) -> LiveSources:
-    """Return the tool sources of a configuration and those given in code. Nothing is opened or read."""
-    setups = read_sources(reading, host, opens)
-    return LiveSources(setups, functools.partial(lock_file, reading.document.folder, reading.path))
+    """Return the tool sources of a configuration, those given in code first. Nothing is opened or read.
 
-
-def lock_file(folder: Path, path: Path | None, table: ToolsTable) -> Path:
-    """Return the path of the file of accepted tools: beside the configuration, unless it sets another.
-
-    Args:
-        folder: Where the configuration's relative paths start.
-        path: Its file; None for one given in code.
-
-    Raises:
-        PathError: ``tools.lock`` names a place that cannot be.
+    Problems are added to the reading's.
     """
-    if table.lock is not None:
-        return located(table.lock, folder)
-    return data_folder() / LOCK_NAME if path is None else path.with_name(f"{path.stem}.tools.lock")
-
-
-def read_sources(reading: ReadConfig, host: PluginHost, opens: Mapping[str, OpenSource]) -> list[SourceSetup]:
-    """Return the sources, those given in code first; problems are added to the reading's. Nothing is opened or read."""
     folder = reading.document.folder
     setups = {name: SourceSetup(name=name, type="python", open=open_, folder=folder) for name, open_ in opens.items()}
     for kind, place, table, is_only in _tables(reading):
@@ -78,7 +60,22 @@ def read_sources(reading: ReadConfig, host: PluginHost, opens: Mapping[str, Open
             folder=folder,
             configured=source_type.configured,
         )
-    return [*setups.values()]
+    return LiveSources(setups.values(), functools.partial(_lock_file, folder, reading.path))
+
+
+def _lock_file(folder: Path, path: Path | None, table: ToolsTable) -> Path:
+    """Return the path of the file of accepted tools: beside the configuration, unless it sets another.
+
+    Args:
+        folder: Where the configuration's relative paths start.
+        path: Its file; None for one given in code.
+
+    Raises:
+        PathError: ``tools.lock`` names a place that cannot be.
+    """
+    if table.lock is not None:
+        return located(table.lock, folder)
+    return data_folder() / LOCK_NAME if path is None else path.with_name(f"{path.stem}.tools.lock")
 
 
 def _tables(reading: ReadConfig) -> Iterator[tuple[str, KeyPath, dict[str, Any], bool]]:
