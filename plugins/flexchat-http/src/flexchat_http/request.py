@@ -63,8 +63,7 @@ def build_request(settings: HttpToolSettings, arguments: Mapping[str, Any]) -> F
     """
     placed = _group(settings, arguments)
     url = _fill_url(settings.url, placed["path"])
-    query = [pair for name, value in placed["query"].items() for pair in _pairs(name, value)]
-    if query:
+    if query := [pair for name, value in placed["query"].items() for pair in _pairs(name, value)]:
         url += ("&" if urlsplit(url).query else "?") + urlencode(query, quote_via=quote)
     headers = {name: header_text(name, value) for name, value in placed["header"].items() if value is not None}
     cookies = [(name, _cookie(name, value)) for name, value in placed["cookie"].items() if value is not None]

@@ -60,8 +60,7 @@ async def authorize(request: FetchRequest, auth: Auth | None, fetcher: Fetcher, 
 
 def auth_problem(auth: Auth) -> str | None:
     """Validate an auth table; return the first missing key as an error, or None."""
-    missing = [name for name in _NEEDED[auth.type] if not (getattr(auth, name) or "").strip()]
-    if missing:
+    if missing := [name for name in _NEEDED[auth.type] if not (getattr(auth, name) or "").strip()]:
         return f"auth of type {auth.type} needs {' and '.join(missing)}"
     if auth.type == "bearer" and _BEARER.match(auth.token or ""):
         return "auth.token must not begin with 'Bearer': that is added"

@@ -164,8 +164,7 @@ def _collision(settings: HttpToolSettings, tool: ToolDefinition) -> str | None:
         owners[key] = source
     bodies = {name: source for (place, name), source in owners.items() if place == "body"}
     for name, source in bodies.items():
-        outer = next((other for other in bodies if name.startswith(f"{other}.")), None)
-        if outer is not None:
+        if (outer := next((other for other in bodies if name.startswith(f"{other}.")), None)) is not None:
             return f"{bodies[outer]} and {source} are sent as one body value, '{outer}': give one of them another name"
     return None
 

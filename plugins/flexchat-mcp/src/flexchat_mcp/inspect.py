@@ -102,8 +102,7 @@ def _of_text(place: str, text: str) -> Iterator[str]:
     plain = " ".join(unicodedata.normalize("NFKC", remove_hidden(text)).split())[:_MAX_READ]
     look = plain.translate(_LOOK_ALIKES)
     for why, pattern in _ORDERS.items():
-        match = _find_order(pattern, plain, why) or _find_order(pattern, look, why)
-        if match is not None:
+        if (match := _find_order(pattern, plain, why) or _find_order(pattern, look, why)) is not None:
             yield f"{why}: “{_short(match[0])}”"
     if _LONG_CODE.search(plain):
         yield "has a long piece of encoded text"

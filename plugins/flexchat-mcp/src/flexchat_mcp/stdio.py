@@ -134,8 +134,7 @@ class Lines:
         if size <= self._max:
             return line
         ends = line[:_END] + line[_END:][-_END:]
-        match = _FIRST.match(ends) or _LAST.match(ends)
-        if match is None:
+        if (match := _FIRST.match(ends) or _LAST.match(ends)) is None:
             return Oversized(None)
         text = match[1].decode("ascii", "replace")
         return Oversized(text.strip('"') if text.startswith('"') else int(text))

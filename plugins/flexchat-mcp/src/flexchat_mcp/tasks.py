@@ -161,8 +161,7 @@ class Task:
         if not isinstance(wishes, Mapping):
             raise TaskGoneError(_UNANSWERABLE, is_left=True)
         open = {name: question for name, question in wishes.items() if name not in self._sent}
-        new = {name: question for name, question in open.items() if name not in self._replies}
-        if new:
+        if new := {name: question for name, question in open.items() if name not in self._replies}:
             self._rounds += 1
             if self._rounds > MAX_ROUNDS:
                 raise TaskGoneError(f"its task asked {MAX_ROUNDS} times without coming to a result", is_left=True)

@@ -189,8 +189,7 @@ class AnswerParts:
             model, response_id: Instead of the attributes.
             data: The service's data to send back with the whole message.
         """
-        is_unclear = raw_finish is None and finish is None
-        if is_unclear:
+        if is_unclear := raw_finish is None and finish is None:
             self.warn("the answer ended without a finish reason; it may be incomplete")
         finish = finish or (words or {}).get(raw_finish or "", raw_finish)
         calls = [at for at, part in enumerate(self._parts) if type(part) is ToolCall or self._grows(at, "call")]

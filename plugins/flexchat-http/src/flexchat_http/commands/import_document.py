@@ -114,8 +114,7 @@ async def _read(
     try:
         library = await open_library(document, folder=Path.cwd(), fetch=url_reader(fetching), remote=False)
         converted = convert(library, include=[*include], exclude=[*exclude], server=server)
-        needs_server = any(each.needs_server for each in converted.left_out)
-        if needs_server:
+        if needs_server := any(each.needs_server for each in converted.left_out):
             converted = convert(library, include=[*include], exclude=[*exclude], server="http://server.invalid")
     except DocumentError as error:
         raise UsageError(str(error) if error.document else f"{document}: {error}") from None

@@ -273,8 +273,7 @@ def _read_parameter(item: Any, base: str, library: Library, schemas: Schemas) ->
     about = item.get("description")
     if isinstance(about, str) and about.strip():
         schema = {**schema, "description": shorten(about, MAX_DESCRIPTION)}
-    required = item.get("required") is True or place == "path"
-    if required:
+    if required := item.get("required") is True or place == "path":
         schema = schemas.not_empty(schema, texts=place == "path")
     return _Wanted(name=name, place=place, schema=schema, required=required, parameter=parameter)
 

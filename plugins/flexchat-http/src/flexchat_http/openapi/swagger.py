@@ -78,8 +78,7 @@ def _operation(document: Mapping[str, Any], operation: Mapping[str, Any], parame
     in_body = [each for each in parameters if isinstance(each, dict) and each.get("in") in ("body", "formData")]
     converted["parameters"] = [_parameter(each) for each in parameters if each not in in_body]
     kinds = [each for each in _list(operation.get("consumes", document.get("consumes"))) if isinstance(each, str)]
-    whole = next((each for each in in_body if each["in"] == "body"), None)
-    if whole is not None:
+    if (whole := next((each for each in in_body if each["in"] == "body"), None)) is not None:
         content = {kind: {"schema": whole.get("schema", {})} for kind in kinds or ["application/json"]}
         converted["requestBody"] = {**_about(whole), "required": whole.get("required") is True, "content": content}
     elif in_body:

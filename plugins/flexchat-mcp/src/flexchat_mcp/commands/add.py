@@ -209,8 +209,7 @@ def _show(context: CommandContext, entry: Entry) -> None:
         terminal.out(f"  {one_line(escape(note), _MAX_NOTE_CHARS)}")
     if in_runs:
         terminal.out("  *** will stand in the config; ${NAME} takes it from the environment")
-    literal = [name for name, value in secret.items() if "${" not in value]
-    if literal:
+    if literal := [name for name, value in secret.items() if "${" not in value]:
         owner = f"{entry.name}_" if "url" in entry.table else ""  # as flexchat check proposes it
         variable = re.sub(r"\W+", "_", owner + literal[0]).strip("_").upper()
         terminal.out(

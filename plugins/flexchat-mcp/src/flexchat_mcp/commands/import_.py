@@ -37,8 +37,7 @@ def import_(context: CommandContext, file: str, only: tuple[str, ...], yes: bool
         raise UsageError(f"{file}: {error}") from None
     for reason in left_out:
         context.terminal.say(escape(reason))
-    unknown = [name for name in only if name not in {entry.name for entry in entries}]
-    if unknown:
+    if unknown := [name for name in only if name not in {entry.name for entry in entries}]:
         raise UsageError(f"{file} has no server '{unknown[0]}'; it has: {', '.join(e.name for e in entries) or 'none'}")
     chosen = [entry for entry in entries if not only or entry.name in only]
     return add_entries(context, chosen, is_agreed=yes, starts=not later)

@@ -37,8 +37,7 @@ class ToolFinding:
     def sentence(self) -> str | None:
         """What a person should know, in one sentence; None if nothing is lost."""
         errors = [note for note in self.notes if note.severity == "error"]
-        notes = errors or [note for note in self.notes if note.severity == "warning"]
-        if not notes:
+        if not (notes := errors or [note for note in self.notes if note.severity == "warning"]):
             return None
         first: dict[str, SchemaNote] = {}
         for note in notes:

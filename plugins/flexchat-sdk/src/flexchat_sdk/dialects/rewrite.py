@@ -238,8 +238,7 @@ class Rewriting:
         forms = [{"$ref": reference}]
         if draft.pop("nullable", False):
             forms.append({"type": "null"})
-        lost = [keyword for keyword in draft if keyword not in ANNOTATIONS]
-        if lost:
+        if lost := [keyword for keyword in draft if keyword not in ANNOTATIONS]:
             self.note("warning", lost[0], f"{', '.join(lost)} next to a $ref that leads back: left out")
         return {"anyOf": forms, **{key: value for key, value in draft.items() if key not in lost}}
 
@@ -311,8 +310,7 @@ class Rewriting:
     def _flatten(self, draft: Draft, keyword: str, mentions: list[str]) -> Draft:
         forms = draft.pop(keyword)
         branches = [self._both({}, form, mentions) for form in forms if type(form) is dict]
-        objects = [form for form in branches if "object" in listed(form.get("type", "object"))]
-        if not objects:
+        if not (objects := [form for form in branches if "object" in listed(form.get("type", "object"))]):
             self.note("error", keyword, f"{keyword} at the root has no form that is an object; write one object")
             return draft
         one, mention = one_object(draft, objects)

@@ -184,8 +184,7 @@ def _types(draft: dict[str, Any], wrong: list[tuple[str, str]]) -> None:
         wrong.append(("type", f"type {cut(quoted(kind))} is not one of {', '.join(sorted(TYPES))}"))
     if not kinds:
         wrong.append(("type", "type must name at least one type"))
-    kinds = [*dict.fromkeys(kind for kind in kinds if _is_text(kind) and kind in TYPES)]
-    if not kinds:
+    if not (kinds := [*dict.fromkeys(kind for kind in kinds if _is_text(kind) and kind in TYPES)]):
         del draft["type"]
     else:
         draft["type"] = kinds if type(types) is list else kinds[0]

@@ -227,8 +227,7 @@ def proxy_arguments(url: str) -> dict[str, Any]:
     if _is_loopback(host) or urllib.request.proxy_bypass(host):
         return {}
     proxies = urllib.request.getproxies()
-    address = proxies.get(target.scheme) or proxies.get("all")
-    if not address:
+    if not (address := proxies.get(target.scheme) or proxies.get("all")):
         return {}
     proxy = URL(address if "://" in address else f"http://{address}")
     if proxy.scheme not in ("http", "https"):

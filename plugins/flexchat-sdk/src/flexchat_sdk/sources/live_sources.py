@@ -90,8 +90,7 @@ class LiveSources(ToolSources):
         needed = self._needed(allowed)
         looking = {source.look(): source for source in needed}
         waiting = {task: source for task, source in looking.items() if task is not None}
-        new = [task for task, source in waiting.items() if self._records().get(source.name) is None]
-        if new:
+        if new := [task for task, source in waiting.items() if self._records().get(source.name) is None]:
             await asyncio.wait(new, timeout=max(waiting[task].setup.timeout_s for task in new) + WAIT_S)
         first = {task for task, each in waiting.items() if has_changed or not (each.is_known or each.trouble)}
         if earlier := first - set(new):
@@ -172,8 +171,7 @@ class LiveSources(ToolSources):
         state, source = self.state(name, tenant=tenant), self.by_name[name]
         by_digest = self._warnings.get(name, {})
         waiting = [change.now for change in state.changes if change.now is not None]
-        new = [tool for tool in waiting if tool.digest not in by_digest]
-        if new:
+        if new := [tool for tool in waiting if tool.digest not in by_digest]:
             warnings = await asyncio.to_thread(source.warnings, new, self.others(name))
             for tool, text in self._hidden.get(name, {}).items():
                 if not any(
@@ -207,8 +205,7 @@ class LiveSources(ToolSources):
         source = self.by_name[name]
         if seen is not None:
             self._check_seen(source, seen)
-            chosen = [changes[tool] for tool in seen if tool in changes]
-            if not chosen:
+            if not (chosen := [changes[tool] for tool in seen if tool in changes]):
                 return []
         else:
             chosen = [self._change(changes, tool, state) for tool in tools] if tools else [*changes.values()]
@@ -430,8 +427,7 @@ class LiveSources(ToolSources):
             raise errors.ToolChangedError(source.name, changed)
 
     def _change(self, changes: Mapping[str, ToolChange], tool: str, state: SourceState) -> ToolChange:
-        change = changes.get(tool) or changes.get(tool.removeprefix(state.prefix))
-        if change is not None:
+        if (change := changes.get(tool) or changes.get(tool.removeprefix(state.prefix))) is not None:
             return change
         waiting = ", ".join(changes) or "none"
         raise errors.UnknownToolSourceError(
@@ -453,8 +449,7 @@ def _hidden_texts(tools: Iterable[SourcedTool]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for tool in tools:
         fields: dict[str, object] = {"description": tool.description, "parameters": tool.parameters}
-        places = [place for name, value in fields.items() for place in find_hidden_places(value, name)]
-        if places:
+        if places := [place for name, value in fields.items() for place in find_hidden_places(value, name)]:
             count = counted(sum(number for _, number in places), "character")
             listing = ", ".join(place for place, _ in places[:_MAX_NAMED])
             texts[tool.name] = f"{count} that nobody sees in {listing}; taken out of descriptions and titles"
