@@ -7,7 +7,6 @@ from flexchat.plugin import ToolDefinition
 from flexchat_anthropic.answer import MessagesAnswer
 from flexchat_anthropic.dialects import LOOSE
 from flexchat_anthropic.tools import encode_tools
-from flexchat_sdk.dialects.sending import legal_name
 
 HERE, NAME = "http://here", "tool_of_these_tests"
 
@@ -18,7 +17,7 @@ def tool(properties, required=(), **more):
 
 
 def legal_key(name):
-    return legal_name(name, LOOSE.property_name)
+    return LOOSE.legal_name(name)
 
 
 def test_names_at_the_root_are_changed_and_nested_ones_are_not():
