@@ -17,8 +17,8 @@ FLEXCHAT_API = (0, 1)
 async def _call(settings: McpToolSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
     # Until the SDK is loaded, the server is asked nothing; but with a handle, an earlier call may have acted.
     with context.preparing() if context.handle is None else contextlib.nullcontext():
-        calling = await load_module("flexchat_mcp.calling")
-    return await calling.run(settings, params, context)
+        call = (await load_module("flexchat_mcp.calling")).run
+    return await call(settings, params, context)
 
 
 def _configured(config: McpConfig, accepted: SourcedTool, now: SourcedTool | None) -> SourcedTool:
