@@ -26,7 +26,7 @@ from flexchat_sdk import (
 from .dialects import STRICT
 from .messages import MessagesWriter, container_of, instructions_of, lacks_thinking
 from .models import ALL_EFFORTS, ModelTraits, traits_of
-from .tools import OfferedTools, offered_tools
+from .tools import offered_tools
 
 SAMPLING_ENDED = "2026-10-21"
 """The version of the API from which on no model takes temperature, top_p or top_k."""
@@ -95,10 +95,15 @@ class RequestWriter:
         Raises:
             ProviderRequestError: This dialect cannot express something in it.
         """
-        warnings: list[str] = []
         traits = traits_of(model)
+        chosen = thinking_for(options.reasoning, traits, model, max_tokens)
+        warnings = [*chosen.warnings]
+        if _is_enabled(chosen) and (not thinking or lacks_thinking(messages, self._origin)):
+            warnings.append(f"{model} cannot think beside calls it did not think about: thinking is left out")
+            chosen = Thinking()
         try:
-            fields = self._fields(messages, model, options, traits, max_tokens, thinking, warnings)
+            request = _Request(messages, model, options, traits, chosen, warnings)
+            fields = {"model": model, "max_tokens": max_tokens, **self._fields(request)}
             if stream:
                 fields["stream"] = True
             for extra in (self._extra, options.extra):
@@ -120,47 +125,29 @@ class RequestWriter:
                 return limit
         return self._max_tokens if options.max_tokens is None else options.max_tokens
 
-    def _fields(
-        self,
-        messages: Sequence[Message],
-        model: str,
-        options: ChatOptions,
-        traits: ModelTraits,
-        max_tokens: int,
-        with_thinking: bool,
-        warnings: list[str],
-    ) -> dict[str, Any]:
-        thinking = thinking_for(options.reasoning, traits, model, max_tokens)
-        warnings += thinking.warnings
-        if _is_enabled(thinking) and (not with_thinking or lacks_thinking(messages, self._origin)):
-            warnings.append(f"{model} cannot think beside calls it did not think about: thinking is left out")
-            thinking = Thinking()
-        fields: dict[str, Any] = {"model": model, "max_tokens": max_tokens}
-        fields |= self._sampling(model, options, traits, thinking, warnings)
+    def _fields(self, request: _Request) -> dict[str, Any]:
+        messages, options, thinking = request.messages, request.options, request.thinking
+        fields = self._sampling(request)
         if thinking.config is not None:
             fields["thinking"] = thinking.config
         output: dict[str, Any] = {"effort": thinking.effort} if thinking.effort else {}
         instructions = instructions_of(messages)
         if options.response_format is not None:
-            form, format_fields = _format(options.response_format, model, traits, warnings)
+            form, instruction = _format(options.response_format, request)
             output |= form
-            instructions = "\n\n".join(text for text in (instructions, format_fields) if text)
+            instructions = "\n\n".join(text for text in (instructions, instruction) if text)
         if output:
             fields["output_config"] = output
         if instructions:
-            fields["system"] = self._system(instructions)
-        self._add_tools(fields, model, options, traits, thinking, warnings)
+            block = {"type": "text", "text": instructions, "cache_control": self._cache}
+            fields["system"] = instructions if self._cache is None else [block]
+        fields |= self._tool_fields(request)
         container = container_of(messages, self._origin)
         return {**fields, "container": container} if container else fields
 
-    def _system(self, instructions: str) -> str | list[dict[str, Any]]:
-        if self._cache is None:
-            return instructions
-        return [{"type": "text", "text": instructions, "cache_control": self._cache}]
-
-    def _sampling(
-        self, model: str, options: ChatOptions, traits: ModelTraits, thinking: Thinking, warnings: list[str]
-    ) -> dict[str, Any]:
+    def _sampling(self, request: _Request) -> dict[str, Any]:
+        model, options, traits, thinking = request.model, request.options, request.traits, request.thinking
+        warnings = request.warnings
         warnings += unsupported_options(options, "seed")
         stop = [text for text in options.stop if text.strip()]
         if len(stop) < len(options.stop):
@@ -189,27 +176,19 @@ class RequestWriter:
             del sampling["top_p"]
         return fields | sampling
 
-    def _add_tools(
-        self,
-        fields: dict[str, Any],
-        model: str,
-        options: ChatOptions,
-        traits: ModelTraits,
-        thinking: Thinking,
-        warnings: list[str],
-    ) -> None:
+    def _tool_fields(self, request: _Request) -> dict[str, Any]:
+        options = request.options
         only = options.allowed_tools if options.tool_choice != "none" else ()
-        tools = self._tools.of(options.tools, only, traits.strict)
-        warnings += tools.warnings
-        check_allowed_tools(options, tools.names)
-        if not tools.objects:
-            return
-        fields["tools"] = [*tools.objects]
+        offered = self._tools.of(options.tools, only, request.traits.strict)
+        request.warnings.extend(offered.warnings)
+        check_allowed_tools(options, offered.names)
+        if not offered.objects:
+            return {}
+        tools = [*offered.objects]
         if self._cache is not None:
-            fields["tools"][-1] = {**fields["tools"][-1], "cache_control": self._cache}
-        choice = _tool_choice(tools, model, options, traits, thinking, warnings)
-        if choice:
-            fields["tool_choice"] = choice
+            tools[-1] = {**tools[-1], "cache_control": self._cache}
+        choice = _tool_choice(request)
+        return {"tools": tools, "tool_choice": choice} if choice else {"tools": tools}
 
 
 def _is_enabled(thinking: Thinking) -> bool:
@@ -217,16 +196,15 @@ def _is_enabled(thinking: Thinking) -> bool:
     return thinking.config is not None and thinking.config["type"] == "enabled"
 
 
-def _tool_choice(
-    tools: OfferedTools, model: str, options: ChatOptions, traits: ModelTraits, thinking: Thinking, warnings: list[str]
-) -> dict[str, Any]:
+def _tool_choice(request: _Request) -> dict[str, Any]:
+    model, options, warnings = request.model, request.options, request.warnings
     if options.tool_choice == "none":
         return {"type": "none"}
     choice: dict[str, Any] = {}
     if options.tool_choice == "required":
-        if not traits.forced:
+        if not request.traits.forced:
             warnings.append(f"{model} cannot be made to call a tool: it decides itself")
-        elif _is_enabled(thinking):
+        elif _is_enabled(request.thinking):
             warnings.append(f"{model} cannot be made to call a tool while it thinks: it decides itself")
         elif len(options.allowed_tools) == 1:
             choice = {"type": "tool", "name": options.allowed_tools[0]}
@@ -237,18 +215,18 @@ def _tool_choice(
     return choice
 
 
-def _format(form: ResponseFormat, model: str, traits: ModelTraits, warnings: list[str]) -> tuple[dict[str, Any], str]:
+def _format(form: ResponseFormat, request: _Request) -> tuple[dict[str, Any], str]:
     """Build ``output_config``, or an instruction for the system prompt where the format is not supported."""
     if form.type == "json_object" or form.schema is None:
         return {}, _FORM
-    schema = rewrite(form.schema, STRICT).schema if traits.strict else None
+    takes_schema = request.traits.strict
+    schema = rewrite(form.schema, STRICT).schema if takes_schema else None
     if schema is not None:
         return {"format": {"type": "json_schema", "schema": schema}}, ""
     if form.strict:
-        why = (
-            "the answer's schema cannot be said strictly" if traits.strict else f"{model} takes no schema of an answer"
-        )
-        warnings.append(f"{why}: the model is told it, and not held to it")
+        why = "the answer's schema cannot be said strictly"
+        why = why if takes_schema else f"{request.model} takes no schema of an answer"
+        request.warnings.append(f"{why}: the model is told it, and not held to it")
     return {}, f"{_FORM} It fits this JSON Schema:\n{to_text(form.schema)}"
 
 
@@ -275,6 +253,18 @@ class Thinking:
     effort: str | None = None
     happens: bool = False
     warnings: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class _Request:
+    """What is known of a request while its fields are written. *warnings* grows."""
+
+    messages: Sequence[Message]
+    model: str
+    options: ChatOptions
+    traits: ModelTraits
+    thinking: Thinking
+    warnings: list[str]
 
 
 def budget_of(reasoning: Reasoning | None, traits: ModelTraits) -> int | None:
