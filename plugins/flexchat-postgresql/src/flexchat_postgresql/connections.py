@@ -92,13 +92,12 @@ class Connections:
 
     def compose(self, text: LiteralString, **parts: sql.Composable) -> sql.SQL:
         """Compose a statement, replacing {s} with the schema."""
-        statement = self._statements.get(text) if not parts else None
-        if statement is None:
-            # As one text: composing it for each execution takes longer than sending it.
-            composed = sql.SQL(text).format(s=self._schema, **parts).as_string()
-            statement = sql.SQL(composed)
-            if not parts:
-                self._statements[text] = statement
+        if not parts and text in self._statements:
+            return self._statements[text]
+        # As one text: composing it for each execution takes longer than sending it.
+        statement = sql.SQL(sql.SQL(text).format(s=self._schema, **parts).as_string())
+        if not parts:
+            self._statements[text] = statement
         return statement
 
     @contextlib.asynccontextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 from flexchat_cli.main import main
-from flexchat_rag.commands import progress
+from flexchat_rag.commands import add
 
 CONFIG = """
 [stores.{name}]
@@ -43,7 +43,7 @@ def run(capsys, monkeypatch, tmp_path):
     """Run a command line in a folder with a config, documents and a store."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr(progress, "SECONDS_BEFORE_THE_FIRST_LINE", 600)  # however slow this machine is just now
+    monkeypatch.setattr(add, "SECONDS_BEFORE_THE_FIRST_LINE", 600)  # however slow this machine is just now
     for name in ("FLEXCHAT_CONFIG", "FLEXCHAT_BLOCK_PLUGINS", "FLEXCHAT_STRICT_PLUGINS"):
         monkeypatch.delenv(name, raising=False)
     configure("documents")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from flexchat_rag.commands import progress
+from flexchat_rag.commands import add
 
 CONFIG = """
 [stores.{name}]
@@ -152,7 +152,7 @@ def test_notes_on_many_files_are_not_all_shown(run):
     for number in range(30):
         Path(f"docs/{number}.md").touch()
     ran = run("rag", "add", "docs")
-    assert ran.err.count("holds no text") == progress.MAX_NOTES
+    assert ran.err.count("holds no text") == add.MAX_NOTES
     assert "there are messages about more files: --json lists them" in ran.err
     Path("docs/0.md").write_text(" ")
     assert len(data(run("rag", "add", "docs", "--json", "--chunk-size", "500"))["notes"]) == 30
@@ -160,7 +160,7 @@ def test_notes_on_many_files_are_not_all_shown(run):
 
 def test_a_file_with_a_part_that_cannot_be_read_is_one_file(run, monkeypatch):
     """Counted as added and as failed, it was two: "38 of 36 files"."""
-    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)
+    monkeypatch.setattr(add, "SECONDS_BETWEEN_LINES", 0)
     Path("rows.csv").write_text("a\n1\n1,2\n")
     ran = run("rag", "add", "rows.csv", "docs")
     assert ran.status == 1

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from flexchat_cli.main import main
-from flexchat_rag.commands import progress
+from flexchat_rag.commands import add
 from flexchat_rag.commands.demo import NEXT_STEP, QUESTION
 
 pytestmark = pytest.mark.slow
@@ -31,8 +31,8 @@ def run(tmp_path, monkeypatch):
     monkeypatch.chdir(here)
     monkeypatch.setenv("FLEXCHAT_DATA", str(tmp_path / "data"))
     monkeypatch.delenv("FLEXCHAT_CONFIG", raising=False)
-    monkeypatch.setattr(progress, "SECONDS_BEFORE_THE_FIRST_LINE", 600)  # however slow this machine is just now
-    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 600)
+    monkeypatch.setattr(add, "SECONDS_BEFORE_THE_FIRST_LINE", 600)  # however slow this machine is just now
+    monkeypatch.setattr(add, "SECONDS_BETWEEN_LINES", 600)
 
     def call(*words):
         out, err = io.StringIO(), io.StringIO()

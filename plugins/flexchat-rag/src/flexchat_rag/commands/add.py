@@ -1,27 +1,117 @@
-"""flexchat rag add: files and folders into a collection."""
+"""flexchat rag add: files and folders into a collection, with progress: a bar on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+import sys
+import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import click
-from flexchat.store import Collection
+from flexchat.store import Collection, DocumentStore, run_in_thread
 from flexchat_cli import FAILED, FILE_NAME, INTERRUPTED, OK, CommandContext, argument
 
 from ..config import DEFAULT_COLLECTION
-from .opening import choose_store, format_count, format_seconds, store_options, with_chat
+from ..ingest.files import Walk
+from ..ingest.pipeline import IngestOptions, IngestReport, add_files
+from ..ingest.records import FieldMapping, number_or_text
+from .opening import OpenStore, format_count, format_seconds, store_options, with_store
 
-if TYPE_CHECKING:
-    from ..ingest.pipeline import IngestOptions, IngestReport
-
+SECONDS_BEFORE_THE_FIRST_LINE = 2.0
+SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_BEATS = 0.5
+MAX_NOTES = 20
+"""Shown of one run; the others are counted."""
 MAX_ENDINGS = 20
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)b?", re.IGNORECASE)
+
+
+class Progress:
+    """Fills a store and shows the progress on standard error.
+
+    Attributes:
+        report: The latest report; None before the first passage is stored.
+    """
+
+    def __init__(self, terminal: Any) -> None:
+        self.report: IngestReport | None = None
+        self._terminal, self._total, self._notes = terminal, 0, 0
+        self._bar: Any = None
+        self._is_told = False  # that it may take long
+        self._begun = time.monotonic()
+        self._due = time.monotonic() + min(SECONDS_BEFORE_THE_FIRST_LINE, SECONDS_BETWEEN_LINES)
+
+    async def ingest(
+        self, store: DocumentStore, paths: Sequence[str], *, collection: str, options: IngestOptions | None = None
+    ) -> IngestReport:
+        """Bring a collection up to date with files; see ingest."""
+        options = options or IngestOptions()
+        walk = Walk(paths, include=options.include, exclude=options.exclude, follow_links=options.follow_links)
+        self._total = await run_in_thread(lambda: sum(1 for _ in walk.files()))
+        if sys.stderr is not None and sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self._bar = tqdm(total=self._total, unit=" files", file=sys.stderr, dynamic_ncols=True, leave=False)
+        beating = asyncio.ensure_future(self._beat())
+        try:
+            return await add_files(store, paths, collection=collection, options=options, watch=self.show)
+        finally:
+            beating.cancel()
+            if self._bar is not None:
+                self._bar.close()
+
+    def show(self, report: IngestReport, message: str) -> None:
+        """Show the report so far, and a message about a file."""
+        self.report = report
+        is_note = message.startswith("note: ")
+        self._notes += is_note
+        if is_note and self._notes == MAX_NOTES + 1:
+            self._say("note: there are messages about more files: --json lists them")
+        elif message and not (is_note and self._notes > MAX_NOTES):
+            self._say(message)
+        if self._bar is not None:
+            self._bar.n = min(report.files, self._total)
+            self._bar.set_postfix_str(format_count(report.passages, "passage"), refresh=False)
+            self._bar.update(0)
+        else:
+            self._tell_if_due()
+
+    async def _beat(self) -> None:
+        """Refresh the display regularly, also while a model loads or one large file is read."""
+        while True:
+            await asyncio.sleep(SECONDS_BETWEEN_BEATS)
+            if self._bar is not None:
+                self._bar.refresh()
+            else:
+                self._tell_if_due()
+
+    def _tell_if_due(self) -> None:
+        now = time.monotonic()
+        if now < self._due:
+            return
+        self._due = now + SECONDS_BETWEEN_LINES
+        if self.report is None or not (self.report.files or self.report.passages or self._is_told):
+            self._is_told = True
+            self._say(
+                f"none of {format_count(self._total, 'file')} yet; the first passages take longest where an embedding "
+                "model has to be loaded"
+            )
+        else:
+            passages = format_count(self.report.passages, "passage")
+            waiting = f" and {self.report.under_way:,} under way" if self.report.under_way else ""
+            seconds = format_seconds(time.monotonic() - self._begun)
+            files = f"{self.report.files:,} of {format_count(self._total, 'file')}"
+            self._say(f"{files}, {passages}{waiting} after {seconds}")
+
+    def _say(self, line: str) -> None:
+        if self._bar is not None:
+            self._bar.clear()
+        self._terminal.say(line)
 
 
 @click.command
@@ -53,22 +143,18 @@ def add(
 
     The exit status is 1 if one of them failed.
     """
-    from .progress import Progress
-
     terminal, (about, ingesting) = context.terminal, _read_options(**options)
     progress = Progress(terminal)
 
-    async def work(chat: Any) -> tuple[IngestReport, str]:
-        chosen = await choose_store(chat, store, collection, fillable=True)
-        fillable = chosen.fillable()
+    async def work(chosen: OpenStore) -> tuple[IngestReport, str]:
         name = collection or getattr(chosen.entry, "collection", None) or DEFAULT_COLLECTION
         if about:
-            by_name = {each.name: each for each in await fillable.collections()}
-            await fillable.save_collection(attrs.evolve(by_name.get(name, Collection(name=name)), **about))
-        return await progress.ingest(fillable, paths, collection=name, options=ingesting), name
+            by_name = {each.name: each for each in await chosen.store.collections()}
+            await chosen.store.save_collection(attrs.evolve(by_name.get(name, Collection(name=name)), **about))
+        return await progress.ingest(chosen.store, paths, collection=name, options=ingesting), name
 
     try:
-        report, name = with_chat(context, work)
+        report, name = with_store(context, store, collection, work)
     except (KeyboardInterrupt, asyncio.CancelledError):
         count = progress.report.files if progress.report else 0
         terminal.say(
@@ -118,9 +204,6 @@ def _read_options(
     **options: Any,
 ) -> tuple[dict[str, Any], IngestOptions]:
     """Return what the options change in the collection, and how files are read."""
-    from ..ingest.pipeline import IngestOptions
-    from ..ingest.records import FieldMapping, number_or_text
-
     size = _SIZE.fullmatch(max_file_size.strip())
     if size is None:
         raise click.UsageError(f"--max-file-size {max_file_size}: write a size like 100MB")

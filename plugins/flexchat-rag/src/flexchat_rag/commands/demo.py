@@ -16,8 +16,8 @@ import click
 from flexchat_cli import FILE_NAME, TEXT, CommandContext, argument
 
 from ..ingest.pipeline import IngestReport
+from .add import Progress
 from .opening import format_count, format_seconds
-from .progress import Progress
 
 QUESTION = "How do I limit how long a turn may take?"
 STORE = COLLECTION = "demo"

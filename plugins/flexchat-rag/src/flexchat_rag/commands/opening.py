@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import click
 from flexchat.plugin import FlexChatError
-from flexchat.store import Collection, Document, DocumentStore, Retriever, UnknownCollectionError
+from flexchat.store import Collection, DocumentStore, Retriever, UnknownCollectionError
 
 if TYPE_CHECKING:
     from flexchat_cli import CommandContext
 
 T = TypeVar("T")
-
-_PAGE = 500
 
 
 class RagCommandError(FlexChatError):
@@ -31,32 +28,18 @@ class OpenStore:
     """The store a command works with.
 
     Attributes:
+        store: Only a Retriever, unless the command needs a fillable store.
         entry: Its entry in the config.
     """
 
     name: str
-    store: Retriever
+    store: DocumentStore
     entry: Any
 
     @property
     def emptiness(self) -> str:
         """Message for an empty result."""
         return f"the store '{self.name}' is empty: flexchat rag add PATH fills it"
-
-    def fillable(self) -> DocumentStore:
-        """Return the store as a DocumentStore, for adding, listing and deleting.
-
-        Raises:
-            RagCommandError: The store is read-only.
-        """
-        if not _is_fillable(self.store):
-            provider = getattr(self.entry, "provider", "")
-            kind = f" (provider {provider})" if provider else ""
-            raise RagCommandError(
-                f"the document store '{self.name}'{kind} can be searched, but not filled or listed by commands; "
-                'a store with provider = "sqlite" can'
-            )
-        return self.store  # type: ignore[return-value]  # checked by its methods
 
     async def collection(self, name: str | None) -> Collection:
         """Return the collection named *name*, else the configured one, else the only one.
@@ -67,17 +50,19 @@ class OpenStore:
         """
         there = {collection.name: collection for collection in await self.store.collections()}
         name = getattr(self.entry, "collection", None) if name is None else name
+        if name is None and len(there) == 1:
+            return next(iter(there.values()))
         if name is None:
-            if len(there) == 1:
-                return next(iter(there.values()))
-            if not there:
-                raise RagCommandError(self.emptiness)
-            raise RagCommandError(
-                f"which collection? --collection NAME says it (there are: {', '.join(sorted(there))})"
-            )
+            names = ", ".join(sorted(there))
+            problem = f"which collection? --collection NAME says it (there are: {names})" if names else self.emptiness
+            raise RagCommandError(problem)
         if name not in there:
             raise UnknownCollectionError(name, there)
         return there[name]
+
+    async def collections(self, name: str | None) -> Sequence[Collection]:
+        """Return all collections, or the named one; see collection."""
+        return await self.store.collections() if name is None else [await self.collection(name)]
 
 
 def with_chat(context: CommandContext, work: Callable[[Any], Awaitable[T]]) -> T:
@@ -90,13 +75,24 @@ def with_chat(context: CommandContext, work: Callable[[Any], Awaitable[T]]) -> T
     return asyncio.run(run())
 
 
+def with_store(
+    context: CommandContext, store: str | None, collection: str | None, work: Callable[[OpenStore], Awaitable[T]]
+) -> T:
+    """Run *work* with the fillable store that choose_store selects, as with_chat does."""
+
+    async def choose(chat: Any) -> T:
+        return await work(await choose_store(chat, store, collection, fillable=True))
+
+    return with_chat(context, choose)
+
+
 async def choose_store(
     chat: Any, store_name: str | None, collection: str | None, *, fillable: bool = False
 ) -> OpenStore:
     """Select the named store, else the only one, else the only one with the collection.
 
     Args:
-        fillable: Consider writable stores only.
+        fillable: Consider stores only that can be filled, listed and emptied.
 
     Raises:
         RagCommandError: No store matches, several do, or a name is empty.
@@ -104,7 +100,7 @@ async def choose_store(
     for option, name in (("--store", store_name), ("--collection", collection)):
         if name is not None and not name.strip():  # Usually an unset shell variable.
             raise RagCommandError(f"{option} is empty: name one, or leave the option out")
-    stores: dict[str, Retriever] = dict(chat.stores)
+    stores: dict[str, DocumentStore] = dict(chat.stores)
     listed = ", ".join(sorted(stores))
     if store_name is not None and store_name not in stores:
         raise RagCommandError(f"no document store is called '{store_name}' (there are: {listed or 'none'})")
@@ -116,28 +112,19 @@ async def choose_store(
     if len(names) > 1 and fillable:
         names = [name for name in names if _is_fillable(stores[name])] or names
     if len(names) > 1 and collection is not None:
-        names = [name for name in names if await _has(stores[name], collection)] or names
+        holders = {name for name in names for each in await stores[name].collections() if each.name == collection}
+        names = sorted(holders) or names
     if len(names) > 1:
         raise RagCommandError(f"which document store? --store NAME says it (there are: {listed})")
-    return OpenStore(name=names[0], store=stores[names[0]], entry=chat.config.stores.get(names[0]))
-
-
-async def all_documents(store: DocumentStore, collection: str, where: Any = None) -> AsyncIterator[Document]:
-    """Yield the documents of a collection, ordered by id."""
-    after: str | None = None
-    while True:
-        page = await store.list(collection=collection, where=where, limit=_PAGE, after=after)
-        for document in page:
-            yield document
-        if len(page) < _PAGE:
-            return
-        after = page[-1].id
-
-
-def as_data(document: Document) -> dict[str, Any]:
-    """Convert a document to the JSON form of ``rag export``."""
-    data = {name: getattr(document, name) for name in ("id", "title", "text", "source")}
-    return {**data, "metadata": dict(document.metadata)}
+    name, entry = names[0], chat.config.stores.get(names[0])
+    if fillable and not _is_fillable(stores[name]):
+        provider = getattr(entry, "provider", "")
+        kind = f" (provider {provider})" if provider else ""
+        raise RagCommandError(
+            f"the document store '{name}'{kind} can be searched, but not filled or listed by commands; "
+            'a store with provider = "sqlite" can'
+        )
+    return OpenStore(name=name, store=stores[name], entry=entry)
 
 
 def format_count(number: int, noun: str) -> str:
@@ -155,13 +142,6 @@ def format_seconds(seconds: float) -> str:
     return f"{minutes:,} min {rest} s"
 
 
-def place_of(document: Document) -> str:
-    """Format a document's source and position: "docs/guide.md, line 12"."""
-    metadata = document.metadata
-    near = [f"{name} {metadata[name]}" for name in ("page", "line") if isinstance(metadata.get(name), int)]
-    return ", ".join([document.source or "no source", *near[:1]])
-
-
 def store_options(collection_help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the options ``--store`` and ``--collection``."""
 
@@ -172,28 +152,5 @@ def store_options(collection_help: str) -> Callable[[Callable[..., Any]], Callab
     return added
 
 
-def _read_where(ctx: click.Context, param: click.Parameter, text: str | None) -> Any:
-    if text is None:
-        return None
-    try:
-        where = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise click.UsageError(
-            f'--where is not JSON ({error}); an example: \'{{"year": {{"$gte": 2024}}}}\'', ctx
-        ) from None
-    if not isinstance(where, dict):
-        raise click.UsageError('--where takes a JSON object: {"lang": "en"}', ctx)
-    return where
-
-
-def where_option(help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the option ``--where``; the command receives the parsed filter as ``where``."""
-    return click.option("--where", metavar="JSON", callback=_read_where, help=help)
-
-
 def _is_fillable(store: Retriever) -> bool:
     return all(hasattr(store, name) for name in ("add", "delete", "list", "sources"))
-
-
-async def _has(store: Retriever, collection: str) -> bool:
-    return any(each.name == collection for each in await store.collections())
