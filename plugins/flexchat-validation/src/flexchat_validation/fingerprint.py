@@ -40,9 +40,8 @@ def case_hash(case: Case, tools: Iterable[ToolDefinition], table: ValidationTabl
         table: Its prompt, temperature and the like count; the case's own values take precedence.
     """
     offered = allowed_tools(case, tools)
-    settings = attrs.asdict(table, filter=is_set) if table is not None else {}
-    relevant = {key: value for key, value in settings.items() if key in _RELEVANT}
-    keys = {**relevant, **attrs.asdict(case, filter=is_set)}
+    settings = attrs.asdict(table, filter=_is_relevant) if table is not None else {}
+    keys = {**settings, **attrs.asdict(case, filter=is_set)}
     return _sha256([{key: value for key, value in keys.items() if key not in ("name", "tags")}, _comparable(offered)])
 
 
@@ -120,6 +119,10 @@ def stale_reasons(old: ModelKey, now: ModelKey) -> tuple[str, ...]:
     if old.tools and now.tools and old.tools != now.tools:
         reasons.append("the tools have changed")
     return tuple(reasons)
+
+
+def _is_relevant(field: attrs.Attribute[Any], value: Any) -> bool:
+    return field.name in _RELEVANT and is_set(field, value)
 
 
 def _version(old: str, now: str) -> str:
