@@ -233,13 +233,13 @@ class PluginHost:
                 object has no hook, an unknown one, or one that registers something other than steps.
         """
         objects: list[tuple[str, object]] = []
-        for made in reversed(self._manager.hook.flexchat_register_chat_hooks.get_hookimpls()):
+        for implementation in reversed(self._manager.hook.flexchat_register_chat_hooks.get_hookimpls()):
             try:
                 with contained():
-                    offered: Any = made.function(*([tables] if made.argnames else []))
-                    objects += [(made.plugin_name, each) for each in offered or ()]
+                    offered: Any = implementation.function(*([tables] if implementation.argnames else []))
+                    objects += [(implementation.plugin_name, each) for each in offered or ()]
             except Exception as error:
-                text = f"plugin {made.plugin_name}: {CHAT_HOOKS} failed: {_one_line(error)}"
+                text = f"plugin {implementation.plugin_name}: {CHAT_HOOKS} failed: {_one_line(error)}"
                 raise ConfigError([Problem(path="plugins", text=text)]) from error
         objects += [(each.__name__ if isinstance(each, ModuleType) else type(each).__name__, each) for each in given]
         own = PluginHost()
