@@ -154,7 +154,7 @@ class ReadConfig:
         config, issues = self._parts.structured
         if config is not None:
             config = attrs.evolve(config, responses=tuple(map(change, config.responses)))
-        return ReadConfig(attrs.evolve(self._parts, structured=(config, issues)))
+        return ReadConfig(attrs.evolve(self._parts, document=self.document, structured=(config, issues)))
 
     def _report_unread(self) -> None:
         """Add a problem for each top-level key that neither core nor a plugin has read."""
@@ -234,7 +234,7 @@ def read_config(
         ConfigError: The file cannot be read at all. Everything else is in the result's problems.
     """
     if isinstance(source, ReadConfig):
-        return ReadConfig(source._parts, tools)
+        return ReadConfig(attrs.evolve(source._parts, document=source.document), tools)
     is_file = not isinstance(source, Mapping)
     if isinstance(source, ConfigDocument):
         source_document = source
