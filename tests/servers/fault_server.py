@@ -211,7 +211,7 @@ async def length_too_short(wire: Wire) -> None:
 
 @fault("Protocol")
 async def broken_chunks(wire: Wire) -> None:
-    """Sends a chunk whose length is no number."""
+    """Sends a chunk whose length is not a number."""
     await wire.chunks([wire.half], end=False)
     await wire.send(b"zz\r\n" + wire.body + b"\r\n0\r\n\r\n")
 
@@ -249,7 +249,7 @@ async def early_hints(wire: Wire) -> None:
 
 @fault("Timeout", waits=True)
 async def silence(wire: Wire) -> None:
-    """Takes the request and says nothing."""
+    """Accepts the request and sends nothing."""
     await wire.hold()
 
 
@@ -300,7 +300,7 @@ async def gzip_bomb(wire: Wire) -> None:
 
 @fault(ANSWER, "Protocol", pieces=(MUCH,))
 async def event_of_10_mib(wire: Wire) -> None:
-    """Says 10 MiB of text in one event."""
+    """Sends 10 MiB of text in one event."""
     await wire.answer(wire.body)
 
 
@@ -312,7 +312,7 @@ async def no_line_end(wire: Wire) -> None:
 
 @fault("Protocol", "", pieces=(MUCH, MUCH))
 async def answer_of_20_mib(wire: Wire) -> None:
-    """Says 20 MiB of text."""
+    """Sends 20 MiB of text."""
     await wire.answer(wire.body)
 
 
@@ -327,7 +327,7 @@ async def cut_json(wire: Wire) -> None:
 
 @fault("", "Protocol")
 async def no_end_marker(wire: Wire) -> None:
-    """Ends the stream behind a piece of text, without the event that ends an answer."""
+    """Ends the stream after a piece of text, without the event that ends an answer."""
     await wire.chunks(wire.frames[: -wire.ending - 1])
 
 
@@ -383,7 +383,7 @@ async def bad_utf_8(wire: Wire) -> None:
 
 @fault(ANSWER, pieces=SEPARATORS)
 async def line_separators(wire: Wire) -> None:
-    """Sends U+2028, U+2029 and U+0085 unescaped inside of texts."""
+    """Sends U+2028, U+2029 and U+0085 unescaped inside texts."""
     await wire.answer(wire.body)
 
 
@@ -415,7 +415,7 @@ async def deep_nesting(wire: Wire) -> None:
 
 @fault("Overloaded")
 async def error_with_status_200(wire: Wire) -> None:
-    """Reports an error with status 200, in a stream behind some text."""
+    """Reports an error with status 200, in a stream after some text."""
     if wire.streamed:
         await wire.chunks([*wire.frames[: -wire.ending - 1], wire.dialect.frame(wire.dialect.failed)])
     else:
@@ -424,7 +424,7 @@ async def error_with_status_200(wire: Wire) -> None:
 
 @fault("", ANSWER, needs_end=True)
 async def text_behind_the_end(wire: Wire) -> None:
-    """Goes on behind the event that ends the answer."""
+    """Goes on after the event that ends the answer."""
     await wire.chunks([*wire.frames, wire.dialect.frame(wire.dialect.say("!"))])
 
 
@@ -475,7 +475,7 @@ async def unknown_encoding(wire: Wire) -> None:
 
 @fault("Protocol")
 async def redirect(wire: Wire) -> None:
-    """Sends us elsewhere."""
+    """Redirects to another address."""
     await wire.answer(b"", 307, location="http://other.example/v1")
 
 
@@ -493,7 +493,7 @@ async def broken_with_html(wire: Wire) -> None:
 
 @fault("Overloaded")
 async def broken_error(wire: Wire) -> None:
-    """Answers 502 and breaks off in the middle of saying why."""
+    """Answers 502 and breaks off in the middle of the error."""
     await wire.head(502, content_length=1000)
     await wire.send(b'{"error": {"mess')
 

@@ -197,7 +197,7 @@ async def _check(chat, host):
     read = types.SimpleNamespace(config=attrs.evolve(chat.config, responses=(ResponseRule(llm="bot"),)))
     read.note = lambda place, text: notes.append((place, text))
     host.config_checks.by_name["models are named"].run(read)
-    assert notes == [(("responses", 0), "names no model: this house wants one")]
+    assert notes == [(("responses", 0), "names no model, and one is required here")]
 
 
 async def _chat_hooks(chat, host):

@@ -173,7 +173,7 @@ def _assistant(message: AssistantMessage, ids: Ids, signatures: bool) -> list[di
 def _encode_part(
     part: TextPart | ReasoningPart | RefusalPart | MediaPart | OpaquePart, ids: Ids
 ) -> dict[str, Any] | None:
-    """Return a part of the model's; None for one that does not go to this server."""
+    """Encode a part of a model's message; None for one that is not sent to this server."""
     side = _side(part, ids)
     match part:
         case TextPart():

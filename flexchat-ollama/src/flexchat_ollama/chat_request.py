@@ -49,7 +49,7 @@ _IMAGES = frozenset({"image/png", "image/jpeg"})
 
 
 def fits_in_result(part: MediaPart) -> bool:
-    """Return whether a part can be sent with a tool's result: in the user's message behind it."""
+    """Return whether a part can be sent with a tool's result: in the user message after it."""
     return part.data is not None and part.mime_type in _IMAGES
 
 

@@ -92,7 +92,7 @@ class ChatRequestWriter:
         return self._history.pieces(self._in_order(messages))
 
     def fits_in_result(self, part: MediaPart) -> bool:
-        """Return whether a part can be sent with a tool's result: in the user's message behind it.
+        """Return whether a part can be sent with a tool's result: in the user message after it.
 
         Source: the API's reference, ChatCompletionToolMessageParam (text only) and ChatCompletionUserMessageParam. PDFs
         are OpenAI's own.

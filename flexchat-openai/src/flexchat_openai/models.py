@@ -60,7 +60,7 @@ def _capabilities(item: dict[str, Any]) -> set[str]:
 
 
 def _context_length(item: dict[str, Any]) -> int | None:
-    meta = item.get("meta")  # llama.cpp: what it was started with
+    meta = item.get("meta")  # llama.cpp: the context length it was started with
     lengths = [item.get(key) for key in _LENGTHS] + [meta.get("n_ctx") if isinstance(meta, dict) else None]
     return next((length for length in lengths if type(length) is int and length > 0), None)
 

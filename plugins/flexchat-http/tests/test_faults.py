@@ -86,8 +86,8 @@ FAULTS = [
     ("closes the connection instead of answering", raw()),
     ("resets the connection instead of answering", raw(end="reset")),
     ("closes the connection, then answers well", then_well(raw())),
-    ("takes the request and says nothing", raw(end="hold")),
-    ("acts, and answers when nobody waits any more", late),
+    ("accepts the request and sends nothing", raw(end="hold")),
+    ("acts, and answers after the client has stopped waiting", late),
     ("stops in the middle of its headers", raw(HEAD, end="hold")),
     ("sends headers and nothing else", raw(HEAD + b"content-length: 9\r\n\r\n", end="hold")),
     ("stops in the middle of the answer", raw(HEAD + b'content-length: 99\r\n\r\n{"a', end="hold")),
@@ -129,7 +129,7 @@ FAULTS = [
     ("answers 429 with Retry-After: 0, then well", then_well(reply(b"", 429, retry_after=0))),
     ("answers 429 with Retry-After: 99999", reply(b"", 429, retry_after=99999)),
     ("answers 500 with a web page", reply(b"<html>", 500, "text/html")),
-    ("answers 502 and breaks off in the middle of saying why", raw(b"HTTP/1.1 502 x\r\ncontent-length: 99\r\n\r\nwhy")),
+    ("answers 502 and breaks off in the middle of the error", raw(b"HTTP/1.1 502 x\r\ncontent-length: 99\r\n\r\nwhy")),
     ("answers 503, then well", then_well(reply(b"", 503))),
 ]
 KINDS = {

@@ -96,7 +96,7 @@ class Lease:
             self._holds -= 1
 
     def extend(self, since: float) -> None:
-        """Note that the lease was renewed by a transaction that began then, by seconds_since_boot."""
+        """Record that the lease was renewed by a transaction that began at that time of seconds_since_boot."""
         self._valid_until = max(self._valid_until, since + self.seconds)
 
     def due(self) -> float | None:
@@ -135,7 +135,7 @@ class Effects:
 
     Args:
         ledger: None for one in memory.
-        lease_s: Seconds without a sign of life after which others may take over this process's claims.
+        lease_s: Seconds without a renewal after which others may take over this process's claims.
         keep_s: Seconds for which arguments and results are kept.
         is_fixed: Whether the config sets where effects are kept: then keeping conversations does not move them.
 

@@ -222,7 +222,7 @@ class ToolManager:
         return self._parts.offered[name]
 
     def _adjust(self, tool: ToolDefinition) -> ToolDefinition:
-        """Apply the entry in tools.registry, if any, to a tool of a source or given in code."""
+        """Apply the entry in tools.registry, if any, to a tool from a source or from code."""
         entry = self._adjusting.get(tool.name)
         return tool if entry is None else _apply_entry(entry, tool)
 

@@ -204,7 +204,7 @@ class Approve:
 
     async def _ask_person(self, call: Call, rest: Rest) -> ToolResult:
         # A resumed turn must not ask again about a call that was approved before.
-        if await self.was_claimed(call):  # a refusal would deny what may have happened
+        if await self.was_claimed(call):  # it may have taken effect, and a refusal would contradict that
             return await rest()
         reply = await call.ask(self._approval_question(call))
         if reply.action == "accept":

@@ -106,7 +106,7 @@ def _read_keyring(name: str) -> str:
 
 
 def _read_file(file: Path) -> str:
-    """Return a key from its file, which must be this user's and readable by no other; otherwise KeyStorageError."""
+    """Return a key from its file, which must be this user's and readable by no one else; otherwise KeyStorageError."""
     with reported(file):
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         number = os.open(file, flags)

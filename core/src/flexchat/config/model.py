@@ -196,7 +196,7 @@ class EffectsTable:
         default=None,
     )
     lease_s: float = key(
-        "Seconds without a sign of life after which others may take over what a process was doing.", min=1, default=30.0
+        "Seconds without a renewal after which others may take over what a process was doing.", min=1, default=30.0
     )
     keep_days: int = key("Days for which arguments and results are kept.", min=0, default=30)
 

@@ -232,7 +232,7 @@ def _plain(text: str) -> Any:
 
 
 def _joined(text: str) -> str:
-    """Return a text in which two escapes for one character, as JSON writes them, are that character."""
+    """Replace each surrogate pair in a text, which JSON writes as two escapes, with its character."""
     if not any("\ud800" <= c <= "\udbff" for c in text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -116,7 +116,7 @@ class MemoryLedger:
             return True
 
     def write_out(self, row: NewEffect) -> Effect:
-        """Return such a row as an Effect, which the other methods know from then on."""
+        """Return such a row as an Effect, which the other methods find from then on."""
         with self._lock:
             effect = self._read(row.site)
             assert effect is not None  # claimed rows are not dropped

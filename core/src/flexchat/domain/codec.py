@@ -152,7 +152,7 @@ def _media_of(entry: Any) -> Any:
 @functools.cache
 def _converter() -> cattrs.Converter:
     """Return the converter of all values; it compiles a reader and a writer for each class at its first use."""
-    import cattrs  # takes 30 ms, and a chat that keeps nothing needs none of it
+    import cattrs  # takes 30 ms, and a chat that keeps nothing does not need it
 
     new = cattrs.Converter()
     for kind in _SCALARS:

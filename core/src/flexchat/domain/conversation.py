@@ -237,7 +237,7 @@ def turn_from_parts(history: str | None, rest: str) -> ConversationTurn:
 
 
 def history_from_json(texts: Sequence[str]) -> tuple[HistoryTurn, ...]:
-    """Return the HistoryTurns of texts, each turn_to_parts' first or turn_to_json's. Raises as turn_from_dict."""
+    """Return the HistoryTurns in texts of turn_to_json, or first texts of turn_to_parts. Raises as turn_from_dict."""
     # Read as one array: a call of the JSON reader takes longer than reading a short turn.
     items = _json_from(f"[{','.join(texts)}]")
     return value_from_dict(tuple[HistoryTurn, ...], items)

@@ -20,10 +20,10 @@ class FetchRequest:
         url: http or https, absolute, without user name or password.
         headers: Names in any case; Host and Content-Length are set by the client.
         body: Sent with any method unless empty.
-        repeatable: Whether the service may get it twice: then a request that met a connection the server had closed
+        repeatable: Whether it may be sent twice: if so, a request that hit a connection the server had already closed
             is sent again at once. None: if its method changes nothing. False also makes it use a new connection, so
-            that it does not meet a closed one.
-        domains: The only hosts it may go to, also when redirected: "api.example.com", "*.example.com" (one or more
+            that it cannot hit a closed one.
+        domains: The only hosts it may go to, redirects included: "api.example.com", "*.example.com" (one or more
             labels before it). None for no limit beyond the operator's.
         secrets: Values in it that are masked in the results of tools from now on: the service may repeat them. Tokens
             and passwords in the usual headers need not be named.

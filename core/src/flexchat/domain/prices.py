@@ -108,7 +108,7 @@ class Price:
 
 
 class PriceSettings(TypedDict, total=False):
-    """A model's price as a config has it ([llms.NAME.prices.MODEL]), in US dollars per million tokens.
+    """A model's price as a config sets it ([llms.NAME.prices.MODEL]), in US dollars per million tokens.
 
     input, output: For tokens it reads and writes; both, or neither for the window alone.
     cached_input, cache_write: For tokens read from the service's cache, and put into it; default: as input.
@@ -131,7 +131,7 @@ class ModelPrice:
     Attributes:
         price: None if only its size is known.
         window: Tokens it can read; None if unknown.
-        above: Other prices for requests that read more than so many tokens, in ascending order.
+        above: Other prices for requests above a number of input tokens, in ascending order.
     """
 
     price: Price | None

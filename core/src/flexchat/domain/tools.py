@@ -65,9 +65,9 @@ class ToolRetry:
                 raise ToolDefinitionError(text)
 
     def wait_s(self, attempts: int, wish_s: float | None = None) -> float | None:
-        """Return the seconds to wait after so many attempts; None if there is to be no other.
+        """Return the seconds to wait after that many attempts; None if there is to be no further one.
 
-        The wait doubles each time, up to 30 s; a random half of it is left out, so that many callers do not come back
+        The wait doubles each time, up to 30 s, less a random part of up to half, so that many callers do not come back
         together.
 
         Args:

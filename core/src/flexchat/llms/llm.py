@@ -98,7 +98,7 @@ class LLM:
         return self.price_of(model, answered)
 
     def cost_of_reading(self, model: str, tokens: int) -> Cost:
-        """Return the cost of so many input tokens, at the price of a short request of which nothing is cached."""
+        """Return the cost of that many input tokens, at the price of a short request of which nothing is cached."""
         known = self.price_of(model)
         price = None if known is None else known.price
         if price is None:
@@ -269,7 +269,7 @@ class Llms(Mapping[str, LLM]):
         """Return the service with a name, and the model to ask: the given one, or its default_model, or "".
 
         Args:
-            beside: Further services to look in: models on this machine.
+            beside: More services to look in, by name: models on this machine.
 
         Raises:
             UnknownLLMError: There is none with that name.

@@ -62,7 +62,7 @@ def _names(model: str, answered: str | None) -> list[str]:
 
 
 def _set_price(set_prices: Mapping[str, ModelPrice], names: list[str]) -> ModelPrice | None:
-    # What the user calls the model is what the config prices.
+    # The config prices a model under the name the user gives it.
     return next((set_prices[name] for name in (*reversed(names), ALL_OTHERS) if name in set_prices), None)
 
 

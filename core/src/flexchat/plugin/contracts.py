@@ -351,9 +351,9 @@ class EffectLedger(Closable, Protocol):
         """
 
     async def release(self, key: str, fence: int, *, note: str) -> bool:
-        """Release, as failed, a claim whose tool was never started; anyone may claim it next.
+        """Release a claim whose tool was never started, and mark it as failed; anyone may claim it next.
 
-        Returns as finish; also False for a row that has a handle.
+        Returns the same as finish, and False for a row that has a handle.
         """
 
     async def settle(
@@ -400,7 +400,7 @@ class EffectLedger(Closable, Protocol):
         """
 
     async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
-        """Forget the texts of a deleted conversation's effects, also of unknown ones. The rows stay."""
+        """Forget the texts of a deleted conversation's effects, including unknown ones. The rows stay."""
 
 
 class JournalingStore(ConversationStore, Protocol):
@@ -460,7 +460,7 @@ class TurnJournal(Protocol):
 
         Args:
             digest: Of the request.
-            keep_s: A key bound so many seconds ago or longer is free again.
+            keep_s: Seconds after which a bound key is free again.
             instead_of: The key's turn at an earlier look: it is replaced if the key still stands for that turn, and the
                 turn has not begun since; or else the key keeps its turn.
         """
@@ -534,10 +534,10 @@ class TurnJournal(Protocol):
         """Extend an owner's lease to this many seconds from now. Blocks: it is called in a thread of its own."""
 
     async def forget(self, *, older_than_s: float, events_older_than_s: float) -> int:
-        """Delete turns that ended so many seconds ago, with their steps and events; return how many.
+        """Delete turns that ended at least that many seconds ago, with their steps and events; return how many.
 
         Args:
-            events_older_than_s: The events of turns that ended so many seconds ago are deleted as well.
+            events_older_than_s: The events of turns that ended at least that many seconds ago are deleted as well.
         """
 
 

@@ -103,7 +103,7 @@ class ToolRegistry:
         return None if tool.source is None else self._of_sources().get((tool.source, tool.name))
 
     def still_has(self, offer: ToolRegistry) -> bool:
-        """Return whether an offer of this registry is as it was made: nothing has been added, changed or lost since."""
+        """Return whether an offer of this registry is still current: nothing has been added, changed or lost since."""
         return self._late is None and offer._offered_at == self._changes
 
     @property

@@ -205,7 +205,7 @@ def can_read_on(registry: ToolRegistry, offered: Collection[str]) -> bool:
 def messages_of(
     calls: Sequence[ToolCall], records: Sequence[ToolCallRecord], max_chars: int, *, can_read_on: bool = False
 ) -> list[ToolMessage]:
-    """Return the results for the model, one for each call, under the name it knows the tool by.
+    """Return the results for the model, one for each call, under the name by which it was offered the tool.
 
     With ``can_read_on``, one that is too long explains how the model can read on.
     """

@@ -32,7 +32,7 @@ _name = argument("name", metavar="NAME", help="a provider's name, as in openai, 
 @click.option("--file", "in_file", is_flag=True, help="store it in a file, not in the system's keyring")
 @click.pass_context
 def set_(ctx: click.Context, name: str, in_file: bool) -> None:
-    """Store a key: asked for, or read from standard input.
+    """Store a key, entered at a prompt or read from standard input.
 
     It is never an argument: arguments stay in the shell's history, and other users can see them.
     """

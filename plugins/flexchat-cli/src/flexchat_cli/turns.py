@@ -147,7 +147,7 @@ _effect_id = argument("id", metavar="ID", help="its key, or the start of it")
 @limit_option(50)
 @tenant_option
 async def effects_list(context: CommandContext, unknown: bool, limit: int, tenant: str) -> None:
-    """List what tools have changed, newest first."""
+    """List the changes that tools have made, newest first."""
     async with _open_ledger(context) as ledger:
         effects = await ledger.list(tenant=tenant, states=("unknown",) if unknown else None, limit=limit)
     rows = []

@@ -44,7 +44,7 @@ def http_transport(
     """Return the SDK's transport for a URL.
 
     Args:
-        person: Can sign in if the server requires it; None without a person.
+        person: Can sign in if the server requires it; None if there is no one to ask.
         tenant: The owner of the tokens.
         ended: Called with the reason as a sentence when the connection has ended without the transport's noticing.
 

@@ -1,8 +1,8 @@
-"""Runs a server's command and leaves nothing of it behind, whatever happens to the process that wanted it.
+"""Runs a server's command and leaves nothing of it behind, whatever happens to the process that started it.
 
 Not imported: ``process.py`` runs this file with ``python -I -S``, as the leader of a session of its own:
 ``keeper.py ALIVE COMMAND…``. ALIVE is one end of a socket whose other end its starter holds. When that closes, because
-the starter wants that or was killed, everything the command has started is ended; and the starter learns by it when
+the starter closed it or was killed, everything the command has started is terminated; the starter can tell when
 the keeper itself has ended. The command's stdin, stdout
 and stderr are the starter's pipes: no message passes through here.
 """

@@ -40,14 +40,14 @@ class Person(Protocol):
 
     @property
     def redirect_uri(self) -> str:
-        """Where the authorization server sends them back to."""
+        """Where the authorization server sends the person back to."""
 
     @property
     def problem(self) -> str:
-        """Why an answer of theirs did not fit its question; empty if all did."""
+        """Why a reply of the person did not match the request; empty if all did."""
 
     async def sign_in(self, url: str) -> AuthorizationCodeResult:
-        """Send them to a page, and return what they come back with.
+        """Send the person to a page, and return what the redirect brings back.
 
         Raises:
             OAuthFlowError: They refused, or did not come back.
@@ -284,7 +284,7 @@ class _ClientMetadata(OAuthClientMetadata):
     _always: str | None = PrivateAttr(None)
 
     def always(self, scope: str | None) -> None:
-        """Ask for these rights, whatever the server wants."""
+        """Request these scopes, whatever the server requires."""
         self._always = self.scope = scope
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -83,7 +83,7 @@ class Server:
     Args:
         context: Its name, its folder and the client for addresses. ``changed`` is called when the server announces that
             its tools have changed, and when it was connected again.
-        person: Can sign in if the server requires it; None without a person.
+        person: Can sign in if the server requires it; None if there is no one to ask.
         tenant: The owner, with per_tenant.
     """
 

@@ -169,7 +169,7 @@ _LONG = re.compile(r"(?=[^/]*[0-9])(?=[^/]*[A-Za-z])[A-Za-z0-9_-]{24,}")
 
 
 def secrets_in(arguments: Sequence[str], url: str | None = None) -> list[str]:
-    """Return the secrets in a command's arguments and in a URL; references to variables are none."""
+    """Return the secrets in a command's arguments and in a URL; references to variables do not count."""
     secrets = [*_of_arguments(arguments), *(_of_url(url) if url is not None else ())]
     return [*dict.fromkeys(secret for secret in secrets if secret and "${" not in secret)]
 

@@ -136,13 +136,13 @@ async def open_source(config: McpConfig, context: ToolSourceContext) -> McpSourc
 class McpSource:
     """A server of the config.
 
-    With per_tenant, it is one tenant's, and the default tenant's has the others'.
+    With per_tenant, it belongs to one tenant, and the default tenant's source holds those of the others.
 
     Attributes:
         fingerprint: Always empty: only a list shows a server's tools.
-        server: Its process or address. Calls use that of their tenant, see ``of``.
+        server: Its process or address. A call uses the one of its own tenant; see ``of``.
         resources: Answers its tools that read resources.
-        person: Can sign in and answer the server's questions; None without a person.
+        person: Can sign in and answer the server's questions; None if there is no one to ask.
         left_out: Why tools the server lists cannot be used, by name.
     """
 

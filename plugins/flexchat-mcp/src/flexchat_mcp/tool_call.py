@@ -80,7 +80,7 @@ async def call_tool(
     Not with client.call_tool, which lists the tools and validates the result against the server's current schema.
 
     Args:
-        answer: Asks a person the server's questions; None without a person.
+        answer: Asks a person the server's questions; None if there is no one to ask.
         progress: Called with the tool's progress; None: progress is not requested.
         definition: The tool's entry in the server's list.
         is_write: Whether it changes something.

@@ -23,7 +23,7 @@ def test_a_command_is_added(config, run):
     assert status == 0
     assert path.read_text().startswith(before)
     assert tables(path)[1] == {"name": "time", "command": ["uvx", "mcp-server-time", "--local"], "env": {"LEVEL": "3"}}
-    assert "time runs on this machine, with your rights:\n  uvx mcp-server-time --local\n" in out
+    assert "time runs on this machine, with your permissions:\n  uvx mcp-server-time --local\n" in out
     assert "flexchat tools accept NAME accepts it" in err
     assert run("list")[0] == 0
 

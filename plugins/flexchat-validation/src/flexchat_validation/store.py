@@ -23,7 +23,7 @@ from .attempts import Attempt, attempt_from_dict, attempt_to_dict, json_data, kn
 FILE_NAME = "validation.db"
 APPLICATION_ID = 0x666C7876  # "flxv"
 QUIET_S = 900.0
-"""Seconds without a sign of life after which another machine's run counts as interrupted."""
+"""Seconds without a new attempt after which another machine's run counts as interrupted."""
 
 _ROWS_IN_PART = 500
 
@@ -190,7 +190,7 @@ class ValidationStore:
         return self._run(row)
 
     async def runs(self, limit: int = 50, *, tenant: str | None = None) -> Sequence[Run]:
-        """Return runs, the last one first.
+        """Return runs, newest first.
 
         Args:
             tenant: The owner; None for the runs of all.
@@ -232,7 +232,7 @@ class ValidationStore:
         return [id for (id,) in rows]
 
     def runs_blocking(self) -> Sequence[Run]:
-        """Return all runs, the last one first, for synchronous code."""
+        """Return all runs, newest first, for synchronous code."""
         return [self._run(row) for row in self._database.read_blocking(lambda db: _select_runs(db, -1, None))]
 
     def close(self) -> None:
@@ -312,7 +312,7 @@ def _insert(database: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> in
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
         rows,
     ).rowcount
-    # Each attempt is a sign of life of its run: another machine cannot look for the process, see _run.
+    # Each attempt shows that its run is alive: another machine cannot look for the process, see _run.
     for run in {row[1] for row in rows if row[1]}:
         database.execute("UPDATE runs SET heard_at = ? WHERE id = ? AND state = 'running'", (time.time(), run))
     return new

@@ -54,7 +54,7 @@ class ApiError(Exception):
         return {**problem, **self.more}
 
     def to_openai(self) -> dict[str, Any]:
-        """Return the problem as OpenAI's API writes errors; ``param`` and ``code`` are taken from the further members.
+        """Return the problem as OpenAI's API writes errors; ``param`` and ``code`` come from the additional members.
 
         Source: platform.openai.com/docs/api-reference, "Error codes".
         """

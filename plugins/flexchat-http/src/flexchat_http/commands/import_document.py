@@ -1,4 +1,4 @@
-"""flexchat tools import: what a document would bring, and the lines of config that bring it."""
+"""flexchat tools import: the tools a document would add, and the lines of config that add them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def import_document(
     exclude: tuple[str, ...],
     server: str | None,
 ) -> None:
-    """Show what an OpenAPI document would bring, and the lines of config for it.
+    """Show which tools an OpenAPI document would add, and the lines of config for it.
 
     Nothing is kept.
     """

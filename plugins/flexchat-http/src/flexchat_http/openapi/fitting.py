@@ -20,7 +20,7 @@ from .reading import Unusable
 from .schemas import LISTS, SINGLE, TABLES
 
 _PREFIX = "#/$defs/"
-_SHORT = 120  # a definition of so many characters is written out wherever it is used
+_SHORT = 120  # characters; a definition up to this long is written out wherever it is used
 _BESIDE = ("description", "default")
 _MAX_PARTS = 2_000
 _MAX_WHOLE_CHARS = 256 * 2**10

@@ -243,7 +243,7 @@ class Schemas:
 
 
 def shorten(text: str, most: int) -> str:
-    """Return a text in at most so many characters, cut between words."""
+    """Return a text cut between words to at most that many characters."""
     text = text.strip()
     if len(text) <= most:
         return text

@@ -199,7 +199,7 @@ def _show(context: CommandContext, entry: Entry) -> None:
     secret = {name: value for name, value in values.items() if is_secret(name)}
     in_runs = secrets_in(entry.table.get("command", ()), entry.table.get("url"))
     secrets = [*in_runs, *(value for value in secret.values() if value and "${" not in value)]
-    what = "reaches" if "url" in entry.table else "runs on this machine, with your rights"
+    what = "reaches" if "url" in entry.table else "runs on this machine, with your permissions"
     terminal.out(f"{entry.name} {what}:", "bold")
     terminal.out(f"  {escape(hidden(entry.runs, secrets))}")
     for name in values:

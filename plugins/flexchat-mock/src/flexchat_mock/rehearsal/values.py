@@ -44,7 +44,7 @@ def words_of(text: str) -> Iterator[re.Match[str]]:
 
 
 def name_words(name: str) -> tuple[str, ...]:
-    """Return the words of an identifier; "maxResults" and "max_results" have the same ones."""
+    """Return the words of an identifier; "maxResults" and "max_results" have the same words."""
     return tuple(word.casefold() for word in re.split(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])", name) if word)
 
 

@@ -69,7 +69,7 @@ class ConfiguredOpening:
 
 @attrs.define(eq=False)
 class _Opened:
-    """A source while it is open: of several chats after a reload, closed by the last of them.
+    """An open source. After a reload several chats share it, and the last of them closes it.
 
     Attributes:
         fetcher: Its own client, because it may outlive the chat that opened it.

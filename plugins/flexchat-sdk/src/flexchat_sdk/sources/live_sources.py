@@ -514,7 +514,7 @@ def _compare(source: LiveSource, accepted: Mapping[str, SourcedTool]) -> tuple[l
 
 
 def _with_stricter_effect(accepted: SourcedTool, now: SourcedTool) -> SourcedTool:
-    """Return the accepted tool with the stricter effect of both: a new write must not be repeated like a read."""
+    """Return the accepted tool with the stricter effect of the two: a new write must not be repeated like a read."""
     if _STRICTER.index(now.effect) <= _STRICTER.index(accepted.effect):
         return accepted
     return attrs.evolve(accepted, effect=now.effect)

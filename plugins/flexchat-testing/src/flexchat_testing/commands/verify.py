@@ -21,7 +21,7 @@ _WORDS = {"kept": "kept", "skipped": "not applicable", "expected": "known to be 
 @command
 @argument("name", metavar="NAME", help="a plugin as flexchat plugins lists it, or its package")
 def verify(context: CommandContext, name: str) -> int:
-    """Try which laws a plugin keeps.
+    """Run the conformance tests on a plugin.
 
     It is tested without a network, and its card is printed, with -v every law. The exit status is 1 if one is broken.
     """

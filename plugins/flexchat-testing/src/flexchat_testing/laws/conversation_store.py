@@ -77,7 +77,7 @@ class ConversationStoreConformance(PluginConformance):
 
     @law()
     async def test_turns_come_back_in_their_order(self, store: ConversationStore) -> None:
-        """Oldest first; the last so many of them, where that is asked for: last=0 gives none."""
+        """Oldest first; only the last ones if a number is given: last=0 gives none."""
         added = [turn(f"t{n}", f"message {n}") for n in (3, 1, 10, 2, 9)]
         for one in added:
             await store.append("c", one, tenant="t")
@@ -293,7 +293,7 @@ class ConversationStoreConformance(PluginConformance):
 
     @law()
     async def test_tenants_never_meet(self, store: ConversationStore) -> None:
-        """Under equal ids each has its own: no method reads, finds, changes or deletes what is another's."""
+        """With equal ids, each has its own data: no method reads, finds, changes or deletes what is another's."""
         await store.append("c", turn("1", "red secret"), tenant="red")
         await store.append("only-red", turn("1", "red secret"), tenant="red")
         for method, ask in _asks(store, "c", "blue").items():
@@ -438,7 +438,7 @@ class ConversationStoreConformance(PluginConformance):
 
     @law("history")
     async def test_an_unknown_conversation_has_no_history(self, store: ConversationStore) -> None:
-        """It is an UnknownConversationError with and without a version, also of one that was deleted."""
+        """It is an UnknownConversationError with and without a version, even for one that was deleted."""
         await refused(_history(store, _NOWHERE), UnknownConversationError, "history in an empty store")
         await store.append("c", turn("1"), tenant="t")
         version = (await _history(store, "c")).version

@@ -284,7 +284,7 @@ class LedgerConformance(Conformance):
 
     @law()
     async def test_a_conversation_is_forgotten_alone(self, ledger: EffectLedger) -> None:
-        """With the texts of all its effects, also of what is unknown; and nothing of another one or tenant."""
+        """The texts of all its effects go, unknown ones included; those of other conversations and tenants stay."""
         for name, conversation, tenant in (("a", "c", "t"), ("b", "d", "t"), ("c", None, "t"), ("d", "c", "u")):
             expected = attrs.evolve(effect(name), conversation=conversation, tenant=tenant, arguments="said")
             await ledger.claim(expected, owner="a", lease_s=LIVES)

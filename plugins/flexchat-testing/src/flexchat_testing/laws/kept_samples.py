@@ -55,7 +55,7 @@ def turn(id: str, text: str = "Hello", answered: str = "Hi", *, topic: str = "",
 
 
 def paid_turn(id: str, rate: str | None, tokens: int) -> ConversationTurn:
-    """Return a turn whose model read so many tokens, at so many dollars a million; None for a model without a price."""
+    """Return a turn with this many input tokens, at a rate per million; a rate of None is a model without a price."""
     price = None if rate is None else Price(input=Decimal(rate), output=Decimal(0), source="the kit")
     usage = Usage(input_tokens=tokens, output_tokens=0)
     one_round = Round(llm="kit", model="m", elapsed_ms=1.0, usage=usage, price=price)

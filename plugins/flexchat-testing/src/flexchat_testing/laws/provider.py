@@ -24,7 +24,7 @@ class ServiceLaws(ProviderKit):
 
     @law()
     async def test_it_is_a_provider(self) -> None:
-        """It has what ChatProvider asks for, and supports names all it can do beyond that."""
+        """It has what ChatProvider requires, and ``supports`` lists everything else it can do."""
         async with self.serving() as (provider, _):
             for method in ("generate_chat", "list_models", "aclose"):
                 is_async = inspect.iscoroutinefunction(getattr(provider, method, None))

@@ -240,7 +240,7 @@ async def _under_way(call: Call, run: Run) -> Reply:
     answer=record({"runs": listed(_RUN)}),
 )
 async def list_runs(call: Call, chat: FlexChat) -> Reply:
-    """List runs, the last one first."""
+    """List runs, newest first."""
     runs, store = call.serving.shared(Runs), store_of(call, chat)
     stored = await store.runs(call.query["limit"], tenant=call.tenant)
     tallies = await store.tallies([run.id for run in stored])

@@ -66,7 +66,7 @@ operation = Operations("validation", problems=(503,))
 
 @operation("GET", "/api/tools/validation", query=_PART, answer=record({"validations": listed(STATUS), **_FOLLOWING}))
 async def list_validations(call: Call, chat: FlexChat) -> Reply:
-    """Return the records of models that were tested, with their last tests; next is where to go on."""
+    """Return the records of models that were tested, with their last tests; next is the position to continue from."""
     return await encode(call, chat, _part_of_validations, call.query["start"], call.query["limit"])
 
 
@@ -183,7 +183,7 @@ def _part_of_matrix(
     answer=record({"attempts": listed({**ATTEMPT, "properties": {**ATTEMPT["properties"], "stale": SWITCH}})}),
 )
 async def list_attempts(call: Call, chat: FlexChat) -> Reply:
-    """List attempts, the last one first: all, those of a model, of a case, or of both."""
+    """List attempts, newest first: all, those of a model, of a case, or of both."""
     return await encode(call, chat, _newest, call.tenant, call.query)
 
 

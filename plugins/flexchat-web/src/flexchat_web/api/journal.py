@@ -80,7 +80,7 @@ def _not_kept() -> Iterator[None]:
 
 @effects("GET", "/api/effects", query=_query(_EFFECT), answer=record({"effects": listed(_EFFECT)}))
 async def list_effects(call: Call, chat: FlexChat) -> Reply:
-    """List what tools have changed, or may have changed, newest first."""
+    """List the changes that tools have made, or may have made, newest first."""
     return Json({"effects": [_facts(effect) for effect in await chat.effects(**_chosen(call))]})
 
 

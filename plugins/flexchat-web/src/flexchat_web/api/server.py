@@ -88,7 +88,7 @@ operation = Operations("server")
     open=True,
 )
 async def health(call: Call, chat: FlexChat) -> Reply:
-    """Check that the process runs; those who may use it also see its parts."""
+    """Check that the process runs; authorized clients also see its parts."""
     if call.is_stranger:
         return Json({"status": "ok"})
     return Json(
@@ -104,7 +104,7 @@ async def health(call: Call, chat: FlexChat) -> Reply:
 
 @operation("GET", "/ready", answers=dict.fromkeys((200, 503), record({"status": str}, stores=dict)), open=True)
 async def ready(call: Call) -> Reply:
-    """Check that the stores answer; those who may use the server also see which one does not."""
+    """Check that the stores answer; authorized clients also see which one does not."""
     stores = await call.serving.shared(Readiness).stores()
     is_ready = not any(stores.values())
     details = {} if call.is_stranger else {"stores": {name: text or "ok" for name, text in stores.items()}}

@@ -1,4 +1,4 @@
-"""The floors rule: a module imports its own folder and lower floors, nothing else of FlexChat."""
+"""The layers rule: a module imports its own folder and lower layers, nothing else of FlexChat."""
 
 import ast
 import functools
@@ -10,19 +10,19 @@ CORE = ROOT / "core" / "src" / "flexchat"
 
 
 def drawn(page: Path) -> dict[str, int]:
-    """Return the floors as a page draws them: folders and modules by the number before them."""
+    """Return the layers as a page draws them: folders and modules by the number before them."""
     block = page.read_text("utf-8").split("```\n 10  host.py")[1].split("\n\n")[0].split(" ──")[0]
-    floors, floor = {}, 10
+    layers, layer = {}, 10
     for line in f" 10  host.py{block}".splitlines():
         number, names = line[:3].strip(), line[4:46].split()
-        floor = int(number) if number else floor
-        floors |= {
-            name.removesuffix("/").removesuffix(".py"): floor for name in names if name[-1] == "/" or name[-3:] == ".py"
+        layer = int(number) if number else layer
+        layers |= {
+            name.removesuffix("/").removesuffix(".py"): layer for name in names if name[-1] == "/" or name[-3:] == ".py"
         }
-    return floors
+    return layers
 
 
-FLOORS = {**drawn(ROOT / "docs" / "contributing" / "architecture.md"), "__main__": 11}
+LAYERS = {**drawn(ROOT / "docs" / "contributing" / "architecture.md"), "__main__": 11}
 # Which outside package may be imported where; a prefix of the module's path below src/.
 HOMES = {
     "pluggy": ("flexchat/plugin/",),
@@ -126,16 +126,16 @@ def imported(path: Path, package: str) -> list[str]:
 
 def room(name: str) -> str:
     parts = name.split(".")
-    return parts[1] if len(parts) > 1 and parts[1] in FLOORS else "__init__"
+    return parts[1] if len(parts) > 1 and parts[1] in LAYERS else "__init__"
 
 
 def test_the_picture_shows_all_there_is():
     """Every folder and module of core stands in docs/contributing/architecture.md."""
     there = {path.relative_to(CORE).parts[0].removesuffix(".py") for path in modules(CORE)}
-    assert there == set(FLOORS)
+    assert there == set(LAYERS)
 
 
-def test_a_module_of_core_imports_its_own_folder_and_lower_floors():
+def test_a_module_of_core_imports_its_own_folder_and_lower_layers():
     """No module looks up or sideways."""
     wrong = []
     for path in modules(CORE):
@@ -144,8 +144,8 @@ def test_a_module_of_core_imports_its_own_folder_and_lower_floors():
             top = name.split(".")[0]
             if top.startswith("flexchat_") and own != "__main__":
                 wrong.append(f"{path.relative_to(CORE)} imports {name}, which is not core's")
-            elif top == "flexchat" and room(name) != own and FLOORS[room(name)] >= FLOORS[own]:
-                wrong.append(f"{path.relative_to(CORE)} (floor {FLOORS[own]}) imports {name}")
+            elif top == "flexchat" and room(name) != own and LAYERS[room(name)] >= LAYERS[own]:
+                wrong.append(f"{path.relative_to(CORE)} (layer {LAYERS[own]}) imports {name}")
 
     assert wrong == []
 
