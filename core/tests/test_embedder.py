@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 
 import pytest
-from flexchat.document_stores import QUESTIONS_KEPT, StoreEmbedder
+from flexchat.document_stores import MAX_QUERIES, StoreEmbedder
 from flexchat.domain import Embeddings
 from flexchat.errors import ProviderOverloadedError
 from flexchat.llms.llm import LLM
@@ -117,7 +117,7 @@ async def test_a_failure_is_not_remembered(embedder, provider):
 
 async def test_only_so_many_questions_are_remembered(embedder, provider):
     """Those asked last; a question that is asked again counts as asked last."""
-    for number in range(QUESTIONS_KEPT):
+    for number in range(MAX_QUERIES):
         await embedder.embed([f"{number}"], purpose="query")
     await embedder.embed(["0"], purpose="query")
     await embedder.embed(["new"], purpose="query")

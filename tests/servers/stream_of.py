@@ -18,7 +18,7 @@ async def stream_of(llm, messages, model, options):
                         yield event
                 return
         except ProviderError as error:
-            if not await attempts.again(error):
+            if not await attempts.wait_for_retry(error):
                 raise
 
 
@@ -30,5 +30,5 @@ async def answer_of(llm, messages, model, options):
             with attempts.watched():
                 return await llm.provider.generate_chat(messages, model, attempts.within(options))
         except ProviderError as error:
-            if not await attempts.again(error):
+            if not await attempts.wait_for_retry(error):
                 raise

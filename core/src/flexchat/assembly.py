@@ -220,9 +220,9 @@ def assemble_rule(
     if most is not None and most < 1:
         raise ConfigError([Problem(path="max_iterations", text=f"must be at least 1, got {most}")])
     settings = dict(with_own_tables(settings))
-    ours = {key: settings.pop(key) for key in ("retries", "retry_delay_ms", "max_parallel") if key in settings}
+    core_settings = {key: settings.pop(key) for key in ("retries", "retry_delay_ms", "max_parallel") if key in settings}
     checked = _settings(provider, LLMEntry, {"provider": provider} | ({"prices": prices} if prices is not None else {}))
-    entry = LLMEntry(provider=provider, prices=checked.prices, **ours)
+    entry = LLMEntry(provider=provider, prices=checked.prices, **core_settings)
     own_settings = _settings(provider, provider_type.config_class, settings)
     try:
         service = Configured(provider_type, with_usual_key(own_settings))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .config.reading import ReadConfig
 
 
-QUESTIONS_KEPT = 256  # vectors of questions that are cached: one message asks several collections the same
+MAX_QUERIES = 256  # vectors of questions that are cached: one message asks several collections the same
 
 
 @attrs.define
@@ -43,7 +43,7 @@ class StoreEmbedder:
     def __init__(self, llm: LLM, model: str) -> None:
         self._llm = llm
         self._model = model
-        self._questions: OrderedDict[str, _PendingVector] = OrderedDict()
+        self._queries: OrderedDict[str, _PendingVector] = OrderedDict()
 
     @property
     def name(self) -> str:
@@ -53,39 +53,39 @@ class StoreEmbedder:
     async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "document"]) -> Sequence[Sequence[float]]:
         """Return one vector for each text; see Embedder."""
         if purpose == "query" and len(texts) == 1:
-            return [await self._question(texts[0])]
-        return await self._ask(texts, purpose)
+            return [await self._query_vector(texts[0])]
+        return await self._embed(texts, purpose)
 
-    async def _question(self, text: str) -> Sequence[float]:
-        question = self._questions.get(text)
-        if question is None or question.task.get_loop() is not asyncio.get_running_loop():
-            question = self._questions[text] = _PendingVector(asyncio.ensure_future(self._one(text)))
-            question.task.add_done_callback(lambda done: self._forget_failed(text, done))
-            while len(self._questions) > QUESTIONS_KEPT:
-                self._questions.popitem(last=False)
-        self._questions.move_to_end(text)
-        question.waiting += 1
+    async def _query_vector(self, text: str) -> Sequence[float]:
+        query = self._queries.get(text)
+        if query is None or query.task.get_loop() is not asyncio.get_running_loop():
+            query = self._queries[text] = _PendingVector(asyncio.ensure_future(self._embed_one(text)))
+            query.task.add_done_callback(lambda done: self._forget_failed(text, done))
+            while len(self._queries) > MAX_QUERIES:
+                self._queries.popitem(last=False)
+        self._queries.move_to_end(text)
+        query.waiting += 1
         try:
-            return await asyncio.shield(question.task)  # one caller that stops waiting must not stop the others
+            return await asyncio.shield(query.task)  # one caller that stops waiting must not stop the others
         finally:
-            question.waiting -= 1
-            if not question.waiting and not question.task.done():  # its last waiter is gone
-                self._forget(text, question.task)
-                question.task.cancel()
+            query.waiting -= 1
+            if not query.waiting and not query.task.done():  # its last waiter is gone
+                self._forget(text, query.task)
+                query.task.cancel()
 
     def _forget_failed(self, text: str, task: asyncio.Task[Sequence[float]]) -> None:
         if task.cancelled() or task.exception() is not None:
             self._forget(text, task)
 
     def _forget(self, text: str, task: asyncio.Task[Sequence[float]]) -> None:
-        entry = self._questions.get(text)
+        entry = self._queries.get(text)
         if entry is not None and entry.task is task:
-            del self._questions[text]
+            del self._queries[text]
 
-    async def _one(self, text: str) -> Sequence[float]:
-        return (await self._ask([text], "query"))[0]
+    async def _embed_one(self, text: str) -> Sequence[float]:
+        return (await self._embed([text], "query"))[0]
 
-    async def _ask(self, texts: Sequence[str], purpose: Literal["query", "document"]) -> Sequence[Sequence[float]]:
+    async def _embed(self, texts: Sequence[str], purpose: Literal["query", "document"]) -> Sequence[Sequence[float]]:
         # Services refuse a blank text; a dot's vector is as good as any.
         inputs = [scrub(text) if text.strip() else "." for text in texts]
         with contained():

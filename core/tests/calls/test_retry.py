@@ -157,9 +157,9 @@ async def test_a_wait_that_is_cancelled_leaves_the_effect_unknown():
     assert (row.state, len(service.keys)) == ("unknown", 1)
 
 
-@pytest.mark.parametrize("wish_s", [30.0, 61.0, 3600.0])
-async def test_nobody_waits_longer_than_the_turn_or_a_minute(wish_s):
-    service = Service(ToolError("busy", retryable=True, retry_after_s=wish_s))
+@pytest.mark.parametrize("requested_s", [30.0, 61.0, 3600.0])
+async def test_nobody_waits_longer_than_the_turn_or_a_minute(requested_s):
+    service = Service(ToolError("busy", retryable=True, retry_after_s=requested_s))
 
     result = await outcome(service.tool(effect="read"), seconds_left=lambda: 20.0)
 

@@ -92,6 +92,6 @@ async def test_an_attempt_after_something_was_delivered_is_not_repeated():
     attempts = llm.attempts(None)
     error = ProviderOverloadedError("busy", retry_after_s=0)
 
-    assert await attempts.again(error)
+    assert await attempts.wait_for_retry(error)
     attempts.delivered = True
-    assert not await attempts.again(error)
+    assert not await attempts.wait_for_retry(error)

@@ -160,7 +160,7 @@ class ToolExecutor:
                 rest.is_over = True
             if not wrong:
                 # The tool's own result has passed the rules for results; one that the step made has not.
-                return answer if answer is rest.result else outcomes.of_answer(call.name, answer)
+                return answer if answer is rest.result else outcomes.from_answer(call.name, answer)
             return _outcome_without_step(plugin, step.name, wrong, call, rest)
 
         return run

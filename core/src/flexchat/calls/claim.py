@@ -178,8 +178,8 @@ class ClaimEffect:
         ``earlier`` is why an earlier attempt may have taken effect: then any outcome but a success stays unknown.
         """
         if not self.effects.is_held():  # the process was suspended for so long that another may have taken over
-            stood_still = "Not executed: the process stood still before the tool was started"
-            return await self._release_unstarted(call, effect, ToolResult.failed(call.name, stood_still), earlier)
+            suspended_error = "Not executed: the process stood still before the tool was started"
+            return await self._release_unstarted(call, effect, ToolResult.failed(call.name, suspended_error), earlier)
         call.claimed = effect
         # Set before the tool starts: its thread may finish at any moment, even after the wait for it has ended.
         call.on_late_result = lambda value, error: self._record_late_result(effect, value, error)

@@ -47,7 +47,7 @@ class Outcomes:
         media, left_out = checked_media(apart.media, self.max_media_bytes)
         return ToolResult(success=True, tool_name=name, result=plain, encoded=encoded, media=media, left_out=left_out)
 
-    def of_answer(self, name: str, answer: ToolResult) -> ToolResult:
+    def from_answer(self, name: str, answer: ToolResult) -> ToolResult:
         """Hold a plugin's answer given in a tool's place to the rules for tools: JSON data, or an error with a text."""
         try:
             with contained():

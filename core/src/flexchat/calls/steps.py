@@ -181,7 +181,7 @@ class Authorize:
                 log.exception("plugin %s: %s failed; the call is refused", gate.plugin, self.name)
                 return ToolResult.failed(call.name, f"plugin {gate.plugin} could not decide about this call")
             if isinstance(answer, ToolResult):
-                return self.outcomes.of_answer(call.name, answer)
+                return self.outcomes.from_answer(call.name, answer)
             if answer is not None:
                 log.error("plugin %s: %s returned %s; the call is refused", gate.plugin, self.name, type(answer))
                 return ToolResult.failed(call.name, f"plugin {gate.plugin} gave an answer that is not a ToolResult")
@@ -245,20 +245,20 @@ class Run:
         # Claim and approval were for one run. A second one would have neither.
         if call.has_started:
             return ToolResult.failed(call.name, "Not executed: this call has been run already")
-        result, wish_s = await self._attempt(call)
+        result, requested_s = await self._attempt(call)
         assert call.tool is not None
         retry = call.tool.retry
         # Retried inside the claim: the attempts are one effect, with one key and one row.
         if retry is None and call.uncertainty and call.tool.honours_key:
-            retry, wish_s = _WITH_KEY, wish_s or 0.0  # its answer was lost: the key makes a repetition safe
-        if wish_s is not None and retry is not None and call.tool.may_repeat:
-            return await self._again(call, retry, result, wish_s)
+            retry, requested_s = _WITH_KEY, requested_s or 0.0  # its answer was lost: the key makes a repetition safe
+        if requested_s is not None and retry is not None and call.tool.may_repeat:
+            return await self._again(call, retry, result, requested_s)
         return result
 
-    async def _again(self, call: Call, retry: ToolRetry, result: ToolResult, wish_s: float | None) -> ToolResult:
+    async def _again(self, call: Call, retry: ToolRetry, result: ToolResult, requested_s: float | None) -> ToolResult:
         """Try again after a first attempt, for as long as that may help; each attempt has the call's key."""
         attempts, earlier = 1, call.uncertainty
-        while wish_s is not None and (wait_s := retry.wait_s(attempts, wish_s)) is not None:
+        while requested_s is not None and (wait_s := retry.wait_s(attempts, requested_s)) is not None:
             left_s = call.seconds_left() if call.seconds_left is not None else None
             if left_s is not None and left_s <= wait_s:
                 break
@@ -266,7 +266,7 @@ class Run:
             log.warning("tool %s: trying again in %.1f s", call.name, wait_s)
             await asyncio.sleep(wait_s)
             attempts, call.uncertainty = attempts + 1, ""
-            result, wish_s = await self._attempt(call)
+            result, requested_s = await self._attempt(call)
             if result.success:
                 return result
             earlier = call.uncertainty = call.uncertainty or earlier  # an earlier attempt may have taken effect

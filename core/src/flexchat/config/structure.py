@@ -115,14 +115,14 @@ class _IssueCollector:
 
     def _fields(self, error: ClassValidationError, path: KeyPath, secret: bool) -> None:
         fields = attrs.fields_dict(error.cl)
-        of_fields, of_class = error.group_exceptions()
-        for inner, note in of_fields:
+        field_errors, class_errors = error.group_exceptions()
+        for inner, note in field_errors:
             if isinstance(inner, KeyError):
                 self._add((*path, note.name), "required key missing")
                 continue
-            marked = bool(fields[note.name].metadata.get("secret")) or is_secret_name(note.name)
-            self.collect(inner, (*path, note.name), secret=secret or marked)
-        for other in of_class:
+            is_secret = bool(fields[note.name].metadata.get("secret")) or is_secret_name(note.name)
+            self.collect(inner, (*path, note.name), secret=secret or is_secret)
+        for other in class_errors:
             # A class's own errors mostly start with the name of a field.
             name = str(other).partition(" ")[0].strip("'\"")
             self.collect(other, (*path, name) if name in fields else path, secret=secret)

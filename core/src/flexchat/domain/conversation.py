@@ -206,7 +206,7 @@ def turn_from_json(text: str) -> ConversationTurn:
     return turn_from_dict(_object_from_json(text))
 
 
-def _json_from(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
         return json.loads(text)
     except RecursionError:
@@ -214,7 +214,7 @@ def _json_from(text: str) -> Any:
 
 
 def _object_from_json(text: str) -> dict[str, Any]:
-    data = _json_from(text)
+    data = _parse_json(text)
     if not isinstance(data, dict):
         raise ValueError("a turn is a JSON object")
     return data
@@ -239,7 +239,7 @@ def turn_from_parts(history: str | None, rest: str) -> ConversationTurn:
 def history_from_json(texts: Sequence[str]) -> tuple[HistoryTurn, ...]:
     """Return the HistoryTurns in texts of turn_to_json, or first texts of turn_to_parts. Raises as turn_from_dict."""
     # Read as one array: a call of the JSON reader takes longer than reading a short turn.
-    items = _json_from(f"[{','.join(texts)}]")
+    items = _parse_json(f"[{','.join(texts)}]")
     return value_from_dict(tuple[HistoryTurn, ...], items)
 
 

@@ -123,7 +123,7 @@ class ToolCall:
         try:
             value = _read_json(raw) if raw.strip() else {}
             # Every name has a colon: only if there are more colons than names may one have been given twice.
-            twice = _given_twice(raw) if raw.count(":") != _count_names(value) else []
+            twice = _duplicate_keys(raw) if raw.count(":") != _count_names(value) else []
             if "\\u" in raw:  # half a surrogate pair may be written as an escape
                 value = scrub_json(value)
         except RecursionError:
@@ -197,7 +197,7 @@ def _count_names(value: Any) -> int:
     return count
 
 
-def _given_twice(raw: str) -> list[str]:
+def _duplicate_keys(raw: str) -> list[str]:
     twice: list[str] = []
 
     def read(pairs: list[tuple[str, Any]]) -> None:

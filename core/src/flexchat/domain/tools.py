@@ -64,23 +64,23 @@ class ToolRetry:
                 text = f"retry: {field.name} must be a whole number from {least} to {most}, got {value!r}"
                 raise ToolDefinitionError(text)
 
-    def wait_s(self, attempts: int, wish_s: float | None = None) -> float | None:
+    def wait_s(self, attempts: int, requested_s: float | None = None) -> float | None:
         """Return the seconds to wait after that many attempts; None if there is to be no further one.
 
         The wait doubles each time, up to 30 s, less a random part of up to half, so that many callers do not come back
         together.
 
         Args:
-            wish_s: The wait that the service requests, a lower limit; beyond 60 s, the call is not retried.
+            requested_s: The wait that the service requests, a lower limit; beyond 60 s, the call is not retried.
         """
-        if attempts >= self.max_attempts or (wish_s is not None and wish_s > _MAX_WISH_S):
+        if attempts >= self.max_attempts or (requested_s is not None and requested_s > _MAX_REQUESTED_S):
             return None
         wait = min(self.backoff_ms / 1000 * 2.0 ** (attempts - 1), _MAX_WAIT_S) * random.uniform(0.5, 1)
-        return max(wait, wish_s or 0.0)
+        return max(wait, requested_s or 0.0)
 
 
 _MAX_WAIT_S = 30.0
-_MAX_WISH_S = 60.0
+_MAX_REQUESTED_S = 60.0
 
 
 @attrs.frozen(kw_only=True)

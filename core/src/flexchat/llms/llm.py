@@ -139,7 +139,7 @@ class Attempts:
                 with attempts.watched():
                     return await llm.provider.generate_chat(messages, model, attempts.within(options))
             except ProviderError as error:
-                if not await attempts.again(error):
+                if not await attempts.wait_for_retry(error):
                     raise
 
     A request is retried after a ``retryable`` error, if nothing of its answer has been delivered to the caller. The
@@ -202,17 +202,19 @@ class Attempts:
         """Return the options for the next attempt: unchanged, unless less time is left."""
         return options if options.timeout_s == self.left_s else attrs.evolve(options, timeout_s=self.left_s)
 
-    async def again(self, error: ProviderError) -> bool:
+    async def wait_for_retry(self, error: ProviderError) -> bool:
         """Wait for the next attempt and return True; False if there is to be none and the caller must raise."""
         llm, endpoint = self._llm, self._llm.endpoint
         if endpoint is None or self.delivered or not error.retryable or self._repeated >= llm.retries:
             return False
-        wish_s = error.retry_after_s
-        if wish_s is not None and wish_s > MAX_ACCEPTED_DELAY_S:
-            delay = f"{wish_s:.0f} s" if wish_s < MAX_RETRY_AFTER_S else "a year or longer"
-            error.args = (f"{error} (it asks to wait {delay})",)
+        requested_s = error.retry_after_s
+        if requested_s is not None and requested_s > MAX_ACCEPTED_DELAY_S:
+            delay_text = f"{requested_s:.0f} s" if requested_s < MAX_RETRY_AFTER_S else "a year or longer"
+            error.args = (f"{error} (it asks to wait {delay_text})",)
             return False
-        wait_s = random.uniform(0, min(llm.delay_s * 2**self._repeated, MAX_WAIT_S)) if wish_s is None else wish_s
+        wait_s = (
+            random.uniform(0, min(llm.delay_s * 2**self._repeated, MAX_WAIT_S)) if requested_s is None else requested_s
+        )
         # A retry that starts after the deadline could only replace this error by a timeout.
         if self._deadline is not None and endpoint.clock() + wait_s >= self._deadline:
             return False
@@ -336,5 +338,5 @@ async def _repeated(attempts: Attempts, ask: Callable[[Attempts], Awaitable[T]])
             with attempts.watched():
                 return await ask(attempts)
         except ProviderError as error:
-            if not await attempts.again(error):
+            if not await attempts.wait_for_retry(error):
                 raise

@@ -40,7 +40,7 @@ def known_price(
     set_price = _set_price(set_prices, names)
     if _is_whole(set_price):
         return set_price
-    price = _of_table(provider, names)
+    price = _price_from_provider(provider, names)
     if price is None and (endpoint := _known_address(provider)) is not None:
         price = next(filter(None, (_of_genai_prices(endpoint, name) for name in names)), None)
     return price if set_price is None else _completed(set_price, price or ModelPrice(price=None))
@@ -53,7 +53,7 @@ def takes_long(
     names = _names(model, answered)
     if _is_whole(_set_price(set_prices, names)) or _known_address(provider) is None:
         return False
-    return _of_table(provider, names) is None
+    return _price_from_provider(provider, names) is None
 
 
 def _names(model: str, answered: str | None) -> list[str]:
@@ -77,7 +77,7 @@ def _completed(price: ModelPrice, other: ModelPrice) -> ModelPrice:
     return ModelPrice(price=price.price, window=other.window)
 
 
-def _of_table(provider: ChatProvider, names: list[str]) -> ModelPrice | None:
+def _price_from_provider(provider: ChatProvider, names: list[str]) -> ModelPrice | None:
     own = getattr(provider, "price_of", None)
     if own is None:
         return None

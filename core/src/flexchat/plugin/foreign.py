@@ -65,7 +65,7 @@ def is_meant(error: BaseException) -> bool:
         return is_being_cancelled()
     if isinstance(error, GeneratorExit):
         return _running_task() is None
-    return isinstance(error, KeyboardInterrupt | SystemExit) and _is_of_a_signal(error)
+    return isinstance(error, KeyboardInterrupt | SystemExit) and _was_raised_by_signal(error)
 
 
 def is_being_cancelled() -> bool:
@@ -116,7 +116,7 @@ def _running_task() -> asyncio.Task[Any] | None:
         return None
 
 
-def _is_of_a_signal(error: BaseException) -> bool:
+def _was_raised_by_signal(error: BaseException) -> bool:
     """Return whether a signal handler raised it, at an arbitrary point of the main thread."""
     if threading.current_thread() is not threading.main_thread():
         return False

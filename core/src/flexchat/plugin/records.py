@@ -103,8 +103,8 @@ class Records:
 
     def by_plugin(self) -> list[tuple[str, Any]]:
         """Return every record with its plugin's name, in order of these names."""
-        owned = [(self._owners[name], record) for name, record in self.by_name.items()]
-        return sorted(owned, key=lambda found: found[0])
+        records = [(self._owners[name], record) for name, record in self.by_name.items()]
+        return sorted(records, key=lambda pair: pair[0])
 
     def package(self, name: Any) -> str:
         """Return the distribution and version of the plugin that offers a name; empty if there is none."""
@@ -128,10 +128,10 @@ class Records:
     def suspects(self, name: Any) -> list[str]:
         """List the possible causes of a missing name: inactive plugins, or a package to install."""
         package = package_with(self.kind, spoken_name(name))
-        troubled = [r for r in self._reports.values() if r.status != "active"]
-        its = [r for r in troubled if package and r.package.startswith(package + " ")]
-        causes = [f"plugin '{r.name}' {r.status}: {r.reason}" for r in its or troubled]
-        if package and not its:
+        inactive = [r for r in self._reports.values() if r.status != "active"]
+        from_package = [r for r in inactive if package and r.package.startswith(package + " ")]
+        causes = [f"plugin '{r.name}' {r.status}: {r.reason}" for r in from_package or inactive]
+        if package and not from_package:
             causes.append(f"it comes with the package {package}: {how_to_install(package)}")
         return causes
 

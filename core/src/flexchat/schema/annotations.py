@@ -95,7 +95,7 @@ def _as_is(value: Any, path: Path) -> Any:
     return value
 
 
-def _plain(kind: type, words: str) -> Callable[[Any, Path], Any]:
+def _exact_type_reader(kind: type, words: str) -> Callable[[Any, Path], Any]:
     def read(value: Any, path: Path) -> Any:
         if type(value) is not kind:
             raise _refusal(path, words, value)
@@ -141,12 +141,12 @@ _SIMPLE: dict[Any, Form] = {
     Any: Form({}, _as_is),
     object: Form({}, _as_is),
     _EMPTY: Form({}, _as_is),
-    str: Form({"type": "string"}, _plain(str, "a string")),
+    str: Form({"type": "string"}, _exact_type_reader(str, "a string")),
     int: Form({"type": "integer"}, _read_integer),
     float: Form({"type": "number"}, _read_number),
-    bool: Form({"type": "boolean"}, _plain(bool, "a boolean")),
-    None: Form({"type": "null"}, _plain(type(None), "null")),
-    type(None): Form({"type": "null"}, _plain(type(None), "null")),
+    bool: Form({"type": "boolean"}, _exact_type_reader(bool, "a boolean")),
+    None: Form({"type": "null"}, _exact_type_reader(type(None), "null")),
+    type(None): Form({"type": "null"}, _exact_type_reader(type(None), "null")),
 }
 _WRITTEN_AS_TEXT: tuple[tuple[Any, str, str], ...] = (
     (datetime.datetime, "date-time", "a date and time such as 2026-05-01T12:30:00Z"),

@@ -77,15 +77,15 @@ class AnswerFormat:
         """
         if not text.strip():
             raise ValueError("it is empty")
-        alone = _bare(text)
+        bare_text = _bare(text)
         try:
-            value = STRICT_JSON.decode(alone)
+            value = STRICT_JSON.decode(bare_text)
         except RecursionError:
             raise ValueError("the JSON is nested too deeply") from None
         except json.JSONDecodeError as error:
             why = f"it is not valid JSON ({json_error_message(error)} at character {error.pos})"
         else:
-            return self._fitting(value, alone)
+            return self._fitting(value, bare_text)
         fitting, problems = list[ReadAnswer](), list[str]()
         for value, written in _values_in(text) if is_complete else ():
             try:

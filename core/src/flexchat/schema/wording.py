@@ -112,7 +112,7 @@ def finding(error: Any) -> Finding:
         return _unknown(error.message, path, error.schema)
     if keyword == "enum":
         hint = f"got {quoted(value)}{_nearest(value, expected)}"
-        return Finding(f"{name} must be one of: {_options(expected)}", hint, name)
+        return Finding(f"{name} must be one of: {_join_options(expected)}", hint, name)
     actual = f"{len(value)}" if keyword in _COUNTS else quoted(value)
     return Finding(_demand(error, name), f"got {actual}", name)
 
@@ -168,7 +168,7 @@ def _union(error: Any, name: str, value: Any) -> Finding:
     if all(_is_about_whole(branch[0], "const", "enum") for branch in of_type):
         firsts = [(branch[0].validator, branch[0].validator_value) for branch in of_type]
         values = [value for keyword, found in firsts for value in (found if keyword == "enum" else [found])]
-        return Finding(f"{name} must be one of: {_options(values)}", f"{actual}{_nearest(value, values)}", name)
+        return Finding(f"{name} must be one of: {_join_options(values)}", f"{actual}{_nearest(value, values)}", name)
     # Alternatives distinguished by a constant, {"kind": "circle", …}: report the one that was meant.
     likely = [branch for branch in of_type if not any(e.validator in ("const", "enum") for e in branch)]
     chosen = of_type if len(of_type) == 1 else likely
@@ -207,7 +207,7 @@ def with_type(value: Any) -> str:
     return quoted(value)
 
 
-def _options(values: Sequence[Any]) -> str:
+def _join_options(values: Sequence[Any]) -> str:
     """Return the values as the specification lists them: texts unquoted, joined by commas; a long list is cut."""
     words = [v if isinstance(v, str) else quoted(v) for v in values]
     text = ", ".join(words)
@@ -215,30 +215,30 @@ def _options(values: Sequence[Any]) -> str:
 
 
 def _nearest(value: Any, options: Sequence[Any]) -> str:
-    close = _close(value, [o for o in options if isinstance(o, str)]) if isinstance(value, str) else None
-    return f'; did you mean "{cut(close)}"?' if close else ""
+    similar = _closest(value, [o for o in options if isinstance(o, str)]) if isinstance(value, str) else None
+    return f'; did you mean "{cut(similar)}"?' if similar else ""
 
 
 def _sent_instead(missing: str, sent: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     unknown = [name for name in sent if name not in schema.get("properties", ())]
-    close = _close(missing, unknown)
-    return f"you sent '{close}'" if close else ""
+    similar = _closest(missing, unknown)
+    return f"you sent '{similar}'" if similar else ""
 
 
 def _unknown(name: str, path: Path, schema: Mapping[str, Any]) -> Finding:
     names = [*schema.get("properties", ())]
-    close = _close(name, names)
+    similar = _closest(name, names)
     what = f"unknown property '{cut(name)}' in {label(path)}" if path else f"unknown parameter '{cut(name)}'"
-    if close:
-        return Finding(what, f"did you mean '{close}'?", cut(name))
+    if similar:
+        return Finding(what, f"did you mean '{similar}'?", cut(name))
     return Finding(what, f"allowed: {cut(', '.join(names), 400)}" if names else "none is allowed", cut(name))
 
 
-def _close(name: str, known: Sequence[str]) -> str | None:
+def _closest(name: str, known: Sequence[str]) -> str | None:
     """Return the known name most similar to this one, ignoring case, ``_`` and ``-``."""
     folded = {_folded(each): each for each in known[:100] if len(each) <= 100}
-    close = closest(_folded(name), folded, cutoff=0.7) if len(name) <= 100 else []
-    return folded[close[0]] if close else None
+    matches = closest(_folded(name), folded, cutoff=0.7) if len(name) <= 100 else []
+    return folded[matches[0]] if matches else None
 
 
 def _folded(name: str) -> str:

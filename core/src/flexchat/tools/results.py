@@ -141,7 +141,7 @@ def _as_plain(thing: Any) -> Any:
             items: Any = thing  # views iterate
             return [*items]
         case Set():
-            return sorted(thing, key=_order)
+            return sorted(thing, key=_sort_key)
     kind = type(thing)
     if callable(getattr(thing, "model_dump", None)) and not isinstance(thing, type):
         return thing.model_dump(mode="json")
@@ -156,7 +156,7 @@ def _as_plain(thing: Any) -> Any:
     raise TypeError(f"a {kind.__name__} has no JSON form")
 
 
-def _order(thing: Any) -> tuple[str, Any]:
+def _sort_key(thing: Any) -> tuple[str, Any]:
     """Sort numbers by value and texts by code point; all else by its repr."""
     return (type(thing).__name__, thing) if type(thing) in (str, int, float) else (type(thing).__name__, repr(thing))
 

@@ -162,7 +162,7 @@ class TopicDetector:
         context = "\n".join(_context_lines(request.history, current)) or "(it begins with this message)"
         notes.input = {"topic": current or None, "message": message, "llm": self._choice.llm}
         values = dict(zip(VARIABLES, 2 * (current or "none", context, message), strict=True))
-        prompt = _fill_known(self._prompt or PROMPT, values)
+        prompt = _fill_template(self._prompt or PROMPT, values)
         try:
             answer = await prompter.ask(self._choice, prompt, max_tokens=self._max_tokens)
         except (FlexChatError, TimeoutError) as error:
@@ -327,7 +327,7 @@ def reason(error: Exception) -> str:
     return "the answer took too long" if isinstance(error, TimeoutError) else str(error)
 
 
-def _fill_known(template: str, values: Mapping[str, str]) -> str:
+def _fill_template(template: str, values: Mapping[str, str]) -> str:
     """Return a prompt with its {{variables}} filled in; unknown ones stay. Filled-in text is not searched again."""
     return VARIABLE.sub(lambda match: values.get(match.group(1), match.group(0)), template)
 

@@ -251,7 +251,7 @@ async def _request_answer(
         except ProviderError as error:
             # Taken back before the pause of a retry: a reader that comes meanwhile must not get these pieces.
             attempts.delivered = streams and not turn.sink.take_back(len(_passed_pieces(turn, query)))
-            if not await attempts.again(error):
+            if not await attempts.wait_for_retry(error):
                 raise
             turn.pieces.clear()
         except FlexChatError:
