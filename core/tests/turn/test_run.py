@@ -174,6 +174,71 @@ async def test_a_hook_that_hangs_at_the_end_holds_no_turn(hook, monkeypatch, cap
     assert "to handle a Turn" in caplog.text
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("started", [False, True])
+async def test_a_turn_cancelled_while_its_end_is_saved_is_saved_once_and_has_finished(started, when, tmp_path, caplog):
+    """Whether the cancellation comes before or after the store's transaction."""
+    entered, leave, appended = asyncio.Event(), asyncio.Event(), []
+
+    class Slow(SqliteConversations):
+        async def append(self, *args, **rest):
+            appended.append(args)
+            if when == "after":
+                await super().append(*args, **rest)
+            entered.set()
+            await leave.wait()
+            if when == "before":
+                await super().append(*args, **rest)
+
+    ends, slow = Ends(), Slow(tmp_path / "slow.db")
+    chat = chat_of(says("Done."), store=slow, hooks=[ends])
+    if started:
+        handle = chat.start("x", conversation="c")
+        await entered.wait()
+        handle.cancel()
+        await asyncio.sleep(0)
+        leave.set()
+        turn, last = await handle.result(), await handle.last()
+        assert isinstance(last, TurnFinished)
+    else:
+        work = asyncio.create_task(chat.respond("x", conversation="c"))
+        await entered.wait()
+        work.cancel()
+        await asyncio.sleep(0)
+        leave.set()
+        turn = (await cancelled(work)).turn
+    kept = await slow.turns("c", tenant="default")
+    await slow.aclose()
+
+    assert (turn.status, turn.conversation, turn.content, len(appended)) == ("done", "c", "Done.", 1)
+    assert [(each.id, each.status) for each in kept] == [(turn.id, "done")]
+    assert [how for how, *_ in ends.told] == ["finished"]
+    assert "not kept" not in caplog.text
+
+
+async def test_a_turn_cancelled_while_its_save_fails_is_not_reported_as_finished(tmp_path, caplog):
+    entered, leave = asyncio.Event(), asyncio.Event()
+
+    class Full(SqliteConversations):
+        async def append(self, *args, **rest):
+            entered.set()
+            await leave.wait()
+            raise StorageError("the disk is full")
+
+    ends, full = Ends(), Full(tmp_path / "full.db")
+    work = asyncio.create_task(chat_of(says("Done."), store=full, hooks=[ends]).respond("x", conversation="c"))
+    await entered.wait()
+    work.cancel()
+    await asyncio.sleep(0)
+    leave.set()
+    turn = (await cancelled(work)).turn
+    await full.aclose()
+
+    assert (turn.content, turn.conversation) == ("Done.", None)
+    assert [how for how, *_ in ends.told] == ["cancelled"]
+    assert "is not kept: the disk is full" in caplog.text
+
+
 async def test_who_cancels_a_finished_turn_still_gets_it():
     """While a plugin is told."""
     told = asyncio.Event()
