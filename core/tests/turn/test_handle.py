@@ -260,6 +260,46 @@ async def test_interrupted_at_any_moment_it_is_done_interrupted_or_never_was(tmp
     await store.aclose()
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("at", [1, 2])
+async def test_cancelled_while_its_steps_are_written_it_is_kept_with_them(tmp_path, at, when):
+    """Also in a store whose write a cancellation stops, before or after its transaction."""
+    store, entered, writes = SqliteConversations(tmp_path / "c.db"), asyncio.Event(), []
+    write = store.journal.write
+
+    async def slow(turn, entries, **rest):
+        writes.append(entries)
+        if len(writes) == at and when == "before":
+            entered.set()
+            await asyncio.Event().wait()
+        await write(turn, entries, **rest)
+        if len(writes) == at:
+            entered.set()
+            await asyncio.Event().wait()
+
+    store.journal.write = slow
+
+    @tool(effect="read")
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    async with chat_of(calls(("look", {})), says("Done."), tools=[look]) as chat:
+        chat.keep_in(store)
+        handle = chat.start("Hi", conversation="c")
+        await entered.wait()
+        handle.cancel()
+        turn = await handle.result()
+        (kept,) = await store.turns("c", tenant="default")
+        _, steps = await chat.turn(handle.id)
+
+    assert (turn.status, turn.conversation, kept.id, kept.status) == ("cancelled", "c", handle.id, "cancelled")
+    assert [step.number for step in steps] == [*range(1, len(steps) + 1)]
+    assert {"started", "rule", "request"} <= {step.kind for step in steps}
+    assert ("answer" in {step.kind for step in steps}) is (at == 2)
+    await store.aclose()
+
+
 async def test_it_keeps_what_its_listeners_are_told(tmp_path):
     """From its first event on, also before its first step was written; and after its end."""
     store = SqliteConversations(tmp_path / "c.db")

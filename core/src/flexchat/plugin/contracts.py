@@ -442,6 +442,9 @@ class TurnJournal(Protocol):
         Args:
             lease_s: Seconds the owner's lease is to last from now on; None to leave it.
 
+        Steps that the turn has by now are left out, step 1 included: those of a write that failed or was cancelled are
+        written again with the next ones.
+
         The steps survive the end of the process; whether they survive a loss of power is open until a write that does
         (the turn's end, a claim or its finish) has returned.
 

@@ -51,7 +51,6 @@ from ..domain import (
 from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnState
 from ..domain.turn import Question, Reply
-from ..errors import StorageError
 from ..plugin.call import Call
 from ..plugin.contracts import TurnJournal
 from ..schema.answer_format import answer_format
@@ -150,7 +149,8 @@ class Journal:
             return
         try:
             await self._store.write(self.turn, entries, lease_s=self._lease.due())
-        except StorageError:
+        # Cancellations included: whether the steps are written is open then, and the store leaves out those it has.
+        except BaseException:
             # Back in front of the newer steps: their numbers must reach the store in order and without a gap.
             self._unwritten = entries + self._unwritten
             raise

@@ -85,6 +85,7 @@ _INTERRUPTED = (
 )
 _THERE = "(conversation != '' OR now_state != 'interrupted')"
 _ENDED = "FROM journal_turns WHERE ended_at != '' AND ended_at < ?"
+_ADD = "INSERT INTO journal_entries VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _BIND = (
     "INSERT INTO turn_keys VALUES (?, ?, ?, ?, 0, ?) ON CONFLICT DO UPDATE SET turn = excluded.turn, "
     "digest = excluded.digest, begun = 0, bound_at = excluded.bound_at WHERE turn = ? AND begun = ? RETURNING 1"
@@ -109,7 +110,7 @@ class SqliteJournal:
 
         def add(database: sqlite3.Connection) -> None:
             _begin_or_check(database, turn, entries, lease_s, is_apart=self._closes)
-            database.executemany("INSERT INTO journal_entries VALUES (?, ?, ?, ?, ?)", rows)
+            database.executemany(_ADD, rows)
 
         await self._database.write_soon(add)
 
@@ -307,7 +308,7 @@ def end_writer(end: TurnEnd, *, is_apart: bool = False) -> Callable[[sqlite3.Con
     def write(database: sqlite3.Connection) -> bool:
         is_kept = _begin_or_check(database, turn, entries, end.lease_s, is_apart=is_apart)
         if is_kept:
-            database.executemany("INSERT INTO journal_entries VALUES (?, ?, ?, ?, ?)", rows)
+            database.executemany(_ADD, rows)
         else:
             database.execute("DELETE FROM journal_entries WHERE turn = ?", (turn.id,))
             database.execute("UPDATE journal_turns SET message = '' WHERE id = ?", (turn.id,))
@@ -342,7 +343,7 @@ def _begin_or_check(
         Whether its conversation has not been deleted.
 
     Raises:
-        LostTurnError: Another owner has resumed the turn, or it has ended.
+        LostTurnError: Another owner has begun or resumed the turn, or it has ended.
     """
     if lease_s is not None:
         renew(database, turn.owner, lease_s)
@@ -352,19 +353,20 @@ def _begin_or_check(
         values = (turn.tenant, turn.conversation, after)
         is_kept = is_apart or after is None or database.execute(query, values).fetchone() is not None
         ids = turn.id, turn.tenant, turn.conversation if is_kept else ""
-        database.execute(
+        began = database.execute(
             "INSERT INTO journal_turns (id, tenant, conversation, state, message, owner, fence, began_at, key) "
-            "VALUES (?, ?, ?, 'running', ?, ?, ?, ?, ?)",
+            "VALUES (?, ?, ?, 'running', ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
             (*ids, storable(turn.message), turn.owner, turn.fence, turn.began_at or now_text(), turn.key),
         )
         if turn.key:
             query = "UPDATE turn_keys SET begun = 1 WHERE tenant = ? AND key = ? AND turn = ?"
             if not database.execute(query, (turn.tenant, turn.key, turn.id)).rowcount:
                 raise LostTurnError(turn.id)  # the key has since been bound to another turn
-        return is_kept
-    row = database.execute(
-        "SELECT conversation FROM journal_turns WHERE id = ? AND fence = ? AND state = 'running'", (turn.id, turn.fence)
-    ).fetchone()
+        if began.rowcount:
+            return is_kept
+    # A turn that was there already may be ours, begun by a write whose caller was cancelled.
+    query = "SELECT conversation FROM journal_turns WHERE id = ? AND fence = ? AND owner = ? AND state = 'running'"
+    row = database.execute(query, (turn.id, turn.fence, turn.owner)).fetchone()
     if row is None:
         raise LostTurnError(turn.id)
     return bool(row[0])

@@ -81,6 +81,17 @@ class JournalConformance(Conformance):
         require(await _steps(store, "a1") == [1, 2, 3], "the turn goes on after a write that failed")
 
     @law()
+    async def test_steps_that_are_written_again_are_left_out(self, store: JournalingStore) -> None:
+        """A write that was cancelled may be whole: its steps come again with the next ones, or with the turn's end."""
+        await store.journal.write(turn("a1"), entries(1, 2), lease_s=LIVES)
+        await store.journal.write(turn("a1"), entries(1, 2, 3), lease_s=None)
+        require(await _steps(store, "a1") == [1, 2, 3], f"steps written again gave {await _steps(store, 'a1')}")
+        other = attrs.evolve(turn("a1"), owner="p")
+        await refused(store.journal.write(other, entries(1), lease_s=LIVES), LostTurnError, "a turn begun by another")
+        await store.append("c", turn_of("a1"), tenant="t", end=ending(turn("a1"), "done", 1, 2, 3, 4))
+        require(await _steps(store, "a1") == [1, 2, 3, 4], f"written with the end: {await _steps(store, 'a1')}")
+
+    @law()
     async def test_a_turn_is_interrupted_when_its_owner_is_dead(self, store: JournalingStore) -> None:
         """Wherever it is shown; and it runs again when its owner is heard of, also while the event loop is blocked."""
         for id in ("a1", "a2"):
