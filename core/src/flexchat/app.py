@@ -539,9 +539,10 @@ class FlexChat:
         return await preview(self._engine, self._request(message, options))
 
     def cost(self, *, tenant: str = DEFAULT_TENANT) -> Cost:
-        """Add up what a tenant's turns have cost since this chat was made, in conversations and outside of them.
+        """Add up what models have cost a tenant since this chat was made, in conversations and outside of them.
 
-        Turns that tools start are in it. ``conversations.cost`` has what is kept, also from before.
+        Turns that tools start are in it, and the requests of ``explain`` and ``preview``; of a turn that was resumed,
+        the answers that this chat has got. ``conversations.cost`` has what is kept, also from before.
         """
         return self._engine.parts.spent.get(tenant, Cost(amount=Decimal(0)))
 

@@ -102,7 +102,7 @@ class SyncFlexChat:
     list_models = _waiting(FlexChat.list_models)
 
     def cost(self, *, tenant: str = DEFAULT_TENANT) -> Cost:
-        """Add up what a tenant's turns have cost since this chat was made; see FlexChat.cost."""
+        """Add up what models have cost a tenant since this chat was made; see FlexChat.cost."""
         return self.chat.cost(tenant=tenant)
 
     def run(self, work: Callable[[FlexChat], Coroutine[Any, Any, T]]) -> T:

@@ -1,7 +1,10 @@
 """limits.turn_cost and limits.turn_tokens."""
 
+import asyncio
+
 import pytest
-from flexchat import FlexChat, TurnLimitError, tool
+from flexchat import FlexChat, ModelRequestStarted, TurnLimitError, Usage, tool
+from flexchat_testing import ScriptedProvider, calls, says
 
 USAGE = {"input_tokens": 1000, "output_tokens": 100}
 CALL = {"tool_calls": [{"name": "look", "arguments": {}}], "usage": USAGE}
@@ -84,6 +87,39 @@ async def test_a_chat_adds_up_what_its_turns_cost_also_outside_of_conversations(
         assert str(await kept.cost()) == "$0.006"
         assert str(await kept.cost(tenant="ada")) == str(await kept.of("ada").cost()) == "$0.002"
         assert (await kept.cost(tenant="nobody")).known_amount == 0
+
+
+@pytest.mark.parametrize("then", ["resume", "close"])
+async def test_an_answer_of_an_interrupted_turn_is_counted_once(tmp_path, then):
+    """The turn is resumed, or closed, in the process that has counted its first answer."""
+
+    async def wait(messages, options):
+        await asyncio.Event().wait()
+
+    call = calls(("look", {}), usage=Usage(**USAGE))
+    config = {
+        "llms": {"bot": {"provider": "scripted", "prices": PRICES}},
+        "responses": [{"llm": "bot", "model": "m", "tools": {"enabled": True}}],
+        "conversations": {"path": str(tmp_path / "c.db")},
+    }
+    model = ScriptedProvider([call, wait, says("Done.", usage=Usage(**USAGE))])
+    async with FlexChat.from_config(config, tools=[look], providers={"bot": model}) as chat:
+        handle = chat.start("Hi", conversation="c")
+        requests = 0
+        async for _, event in handle.events():
+            requests += isinstance(event, ModelRequestStarted)
+            if requests == 2:
+                break
+        handle.interrupt()
+        await handle.last()
+        interrupted = chat.cost()
+        turn = await (chat.resume if then == "resume" else chat.close_turn)(handle.id)
+
+        assert (str(interrupted), str(turn.cost)) == (
+            "at least $0.002",
+            "$0.004" if then == "resume" else "at least $0.002",
+        )
+        assert str(chat.cost()) == ("at least $0.004" if then == "resume" else "at least $0.002")
 
 
 async def test_an_over_long_request_ends_with_advice():

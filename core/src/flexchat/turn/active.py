@@ -112,7 +112,7 @@ class TurnParts:
     Attributes:
         store: Where the conversations are kept; None if none are.
         has_ceiling: Whether limits.turn_cost or limits.turn_tokens is set.
-        spent: What the turns that have ended cost, by tenant.
+        spent: What the models have cost, by tenant.
     """
 
     llms: Llms
@@ -124,6 +124,10 @@ class TurnParts:
     spent: dict[str, Cost] = attrs.field(factory=dict)
     has_ceiling: bool = attrs.field(init=False)
     _formats: dict[int, tuple[ResponseFormat, AnswerFormat]] = attrs.field(factory=dict, init=False)
+
+    def add_cost(self, tenant: str, cost: Cost) -> None:
+        """Add to what a tenant has spent."""
+        self.spent[tenant] = cost if tenant not in self.spent else self.spent[tenant] + cost
 
     @has_ceiling.default
     def _has_ceiling(self) -> bool:
@@ -300,7 +304,7 @@ class ActiveTurn:
     def to_turn(self, response: ChatResponse, **rest: Any) -> Turn:
         """Return the turn in its final form."""
         index, rule = self.rule or (None, None)
-        turn = Turn(
+        return Turn(
             id=self.info.id,
             profile=self.profile,
             rule=index,
@@ -310,10 +314,6 @@ class ActiveTurn:
             elapsed_ms=self.clock.elapsed_ms(),
             **rest,
         )
-        # Counted when a turn ends, however it ends: a failed one has cost money as well.
-        spent, tenant = self.parts.spent, self.info.tenant
-        spent[tenant] = turn.cost if tenant not in spent else spent[tenant] + turn.cost
-        return turn
 
 
 def outer_turn() -> ActiveTurn | None:

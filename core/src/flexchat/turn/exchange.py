@@ -147,7 +147,10 @@ async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Rou
                 asked_for_form=turn.requested_format,
                 warnings=turn.warnings[:],
             )
-        return result, _round(query, result, elapsed_ms, price)
+        record = _round(query, result, elapsed_ms, price)
+        # Counted as it arrives, once: a turn that is interrupted and resumed has its answers in both runs.
+        parts.add_cost(turn.info.tenant, record.cost)
+        return result, record
 
 
 def _replay_answer(turn: ActiveTurn, query: ModelQuery, recorded: Mapping[str, Any]) -> tuple[ChatResult, Round]:

@@ -26,6 +26,7 @@ from ..domain import (
     TurnInfo,
     TurnStarted,
 )
+from ..domain.turn import cost_of
 from ..events.sink import Feed
 from ..plugin.call import current_turn
 from ..plugin.hooks import ModelRequest
@@ -274,6 +275,8 @@ async def _suspend(turn: ActiveTurn, journal: Journal) -> None:
 def unfinished(turn: ActiveTurn, error: BaseException) -> Turn:
     """Return the part of a turn that existed when it failed or was stopped."""
     response = unfinished_response(turn)
+    # The answers have been counted as they arrived; a request that was under way may have cost something as well.
+    turn.parts.add_cost(turn.info.tenant, cost_of((), (), "cancelled", None if turn.rule is None else turn.rule[0]))
     if not isinstance(error, Exception):
         return turn.to_turn(response, status="cancelled")
     text = turn.parts.mask(str(error) or type(error).__name__)
