@@ -51,6 +51,7 @@ from ..domain import (
 from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnState
 from ..domain.turn import Question, Reply
+from ..errors import LostTurnError
 from ..plugin.call import Call
 from ..plugin.contracts import TurnJournal
 from ..schema.answer_format import answer_format
@@ -160,8 +161,20 @@ class Journal:
         async with self._writing:
             # Cleared only after the write: one that fails leaves the steps to be written.
             entries = tuple(self._unwritten)
-            await write(TurnEnd(turn=self.turn, entries=entries, state=state, error=error, lease_s=self._lease.due()))
+            try:
+                await write(
+                    TurnEnd(turn=self.turn, entries=entries, state=state, error=error, lease_s=self._lease.due())
+                )
+            except LostTurnError:
+                # Ours all the same if an earlier call was cancelled while its write went through.
+                if not await self._has_ended(state):
+                    raise
             self._unwritten.clear()
+
+    async def _has_ended(self, state: TurnState) -> bool:
+        ours, (now, _) = self.turn, await self._store.read(self.turn.id, tenant=self.turn.tenant)
+        expected = state, ours.owner, ours.fence, ours.conversation
+        return (now.state, now.owner, now.fence, now.conversation) == expected
 
     async def suspend(self) -> None:
         """Stop at the current step, and release the turn so that another owner can resume it. Raises as flush."""

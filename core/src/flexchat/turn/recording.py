@@ -10,7 +10,7 @@ import logging
 import secrets
 import time
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -72,7 +72,7 @@ def new_conversation_id() -> str:
     return secrets.token_hex(16)
 
 
-Save = Callable[[Turn], Coroutine[Any, Any, Turn]]
+Save = Callable[[Turn], Awaitable[Turn]]
 """Adds a turn to its conversation, however it ended, and returns it as kept. May raise StorageError."""
 
 

@@ -125,7 +125,6 @@ async def _run_phases(engine: TurnEngine, turn: ActiveTurn, save: Save | None) -
     # Restarted here: the wait for the conversation's place is not part of the turn.
     turn.clock.restart()
     turn.phase_began = time.perf_counter()
-    saving: asyncio.Task[Turn] | None = None
     with in_turn(turn):
         try:
             async with turn.clock:
@@ -141,15 +140,12 @@ async def _run_phases(engine: TurnEngine, turn: ActiveTurn, save: Save | None) -
             citations = citations_of(response.content, turn.rag, in_prompt, turn.cited)
             turn.done = turn.to_turn(response, citations=citations)
             if save is not None:
-                # A task, so that a cancellation leaves the write whole: its end is awaited, not written once more.
-                saving = _begin_saving(save(turn.done))
-                await asyncio.wait((saving,))
-                turn.done = saving.result()
+                turn.done = await save(turn.done)
         except asyncio.CancelledError as error:
             # Too late once it is done: then its end is kept, and there is nothing to resume.
             if turn.is_interrupted and turn.done is None and save is not None and turn.journal is not None:
                 await _suspend(turn, turn.journal)
-            await _finish_early(turn, error, save, saving)
+            await _finish_early(turn, error, save)
             raise
         except Exception as error:
             await _finish_early(turn, error, save)
@@ -226,22 +222,19 @@ async def read_turn(
         await cancel_and_wait([task])
 
 
-async def _finish_early(
-    turn: ActiveTurn, error: BaseException, save: Save | None, saving: asyncio.Task[Turn] | None = None
-) -> None:
+async def _finish_early(turn: ActiveTurn, error: BaseException, save: Save | None) -> None:
     """End a turn early: keep what exists of it, attach it to the error, and report it.
 
-    ``saving`` is the save of a turn that was done when it was cancelled. Raises a CancelledError if a failing turn was
-    cancelled meanwhile.
+    Raises a CancelledError if a failing turn was cancelled meanwhile.
     """
     ended, cancelled = turn.done or unfinished(turn, error), False
     # Keeping has just failed if the turn is done and the error is the store's: a second try would double the wait.
     if save is not None and not (turn.done and isinstance(error, errors.StorageError)):
-        ended, cancelled = await _save_shielded(saving or _begin_saving(save(ended)), ended)
+        ended, cancelled = await _save_shielded(save, ended)
     turn.done = ended
     error.turn = ended  # type: ignore[attr-defined]  # CancelledError has no field for it
     # Cancelled too late: the turn was done, and is kept as such.
-    has_finished = saving is not None and ended.conversation is not None
+    has_finished = isinstance(error, asyncio.CancelledError) and ended.status == "done" and ended.conversation
     event = end_event(turn.info, ended, None if has_finished else error)
     # After the turn is saved: a listener may read the conversation as soon as it gets this event.
     reporting = asyncio.ensure_future(turn.sink.emit_end(event, NOTIFY_TIMEOUT_S))
@@ -284,19 +277,15 @@ def unfinished(turn: ActiveTurn, error: BaseException) -> Turn:
     return turn.to_turn(response, status="failed", error=text, replay=replay)
 
 
-def _begin_saving(work: Coroutine[Any, Any, Turn]) -> asyncio.Task[Turn]:
-    saving = asyncio.get_running_loop().create_task(work)
-    # A reference, because the event loop holds tasks only weakly and a wait for this one may give up first.
-    _SAVING.add(saving)
-    saving.add_done_callback(_SAVING.discard)
-    return saving
-
-
-async def _save_shielded(saving: asyncio.Task[Turn], turn: Turn) -> tuple[Turn, bool]:
-    """Wait until a turn that ended early is saved, even if cancelled again; return it, and whether it was cancelled.
+async def _save_shielded(save: Save, turn: Turn) -> tuple[Turn, bool]:
+    """Save a turn that ended early, even if the task is cancelled again meanwhile; return it, and whether it was.
 
     Waits a moment, so that a program about to exit does not exit first.
     """
+    saving = asyncio.ensure_future(save(turn))
+    # A reference, because the event loop holds tasks only weakly and the wait below may give up first.
+    _SAVING.add(saving)
+    saving.add_done_callback(_SAVING.discard)
     was_cancelled = await _wait_shielded(saving, SAVE_TIMEOUT_S)
     # A store that is still writing may succeed later. Until it does, the turn is reported as not kept.
     if saving.done() and not saving.cancelled() and saving.exception() is None:
@@ -319,7 +308,7 @@ async def _wait_shielded(work: asyncio.Future[Any], seconds: float) -> bool:
     return was_cancelled
 
 
-_SAVING: set[asyncio.Task[Turn]] = set()
+_SAVING: set[asyncio.Future[Turn]] = set()
 
 
 async def explain(engine: TurnEngine, request: ChatRequest) -> Explanation:
