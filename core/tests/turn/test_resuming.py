@@ -485,6 +485,39 @@ async def test_a_turn_that_is_not_resumed_is_told_to_the_next(tmp_path, died, ho
     await chat.conversations.store.aclose()
 
 
+@pytest.mark.parametrize("how", ["by the next turn", "by hand"])
+async def test_an_interrupted_turn_without_a_rule_is_ended_whatever_the_rules_are_now(tmp_path, died, how):
+    """It died in its first phase. No rule is chosen for it any more, and so none fails it, or the message after it."""
+    of_topic = {"llm": "s", "model": "m", "match": {"topic_contains": "never"}}
+    llms, topic = {"s": {"provider": "scripted"}, "t": {"provider": "scripted"}}, {"llm": "t", "model": "m"}
+
+    def find(messages, options):
+        died()
+        return says("tea")
+
+    first = ScriptedProvider([find, says("Done.")])
+    config = {"llms": llms, "topic": topic, "responses": [of_topic, RULE]}
+    async with FlexChat.from_config(config, providers={"s": first, "t": first}) as chat:
+        chat.keep_in(SqliteConversations(tmp_path / "c.db"))
+        await chat.respond("Pay", **C)
+        await chat.conversations.store.aclose()
+    config = {"llms": {"s": llms["s"]}, "responses": [{**RULE, "prompt": "Serve {{customer}}."}]}
+    async with FlexChat.from_config(config, providers={"s": ScriptedProvider([says("I see.")])}) as chat:
+        chat.keep_in(SqliteConversations(died.path))
+        (waiting,) = await chat.turns(states=["interrupted"])
+
+        if how == "by hand":
+            closed = await chat.close_turn(waiting.id)
+            assert (closed.id, closed.status, closed.rule) == (waiting.id, "failed", None)
+        else:
+            assert (await chat.respond("And?", variables={"customer": "Ann"}, **C)).content == "I see."
+
+        ended = (await chat.turns())[-1]
+        assert (ended.id, ended.state) == (waiting.id, "failed")
+        assert "the process that ran it ended" in ended.error
+        await chat.conversations.store.aclose()
+
+
 async def test_a_stuck_turn_can_be_ended(tmp_path, died):
     """Without its rule and its tools, too."""
     await interrupted(tmp_path, replies(PAY, says("Paid.")), Counted(before=died))

@@ -58,6 +58,8 @@ class Router:
                 turn.tools = turn.parts.tools.offer_to(turn.rule[1])
             await end_phase(turn, "response matching", turn.rule, chosen["outcome"])
             return
+        # A new step: a turn that is only closed ends here, since the rules of now say nothing about it.
+        await end_replay(turn)
         index, rule, passed_over = match_response_rule(turn.profile, self.rules)
         await self.choose(turn, index, passed_over)
         turn.warnings += await turn.parts.tools.ready_for(rule)

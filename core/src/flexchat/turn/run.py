@@ -109,15 +109,18 @@ async def run_turn(engine: TurnEngine, turn: ActiveTurn) -> Turn:
 async def close_turn(engine: TurnEngine, id: str, *, tenant: str, has_slot: bool = False) -> Turn:
     """End an interrupted turn: its steps go into its conversation, with what is unknown about them.
 
-    With ``has_slot``, the caller holds the slot after the conversation's last turn. Raises as restore_turn.
+    With ``has_slot``, the caller holds the slot after the conversation's last turn. Raises as restore_turn, and what
+    keeps its end from being written.
     """
     turn = await engine.restore_turn(id, tenant=tenant, is_closed=True)
     assert turn.journal is not None
     turn.journal.has_slot = has_slot
     try:
         return await run_turn(engine, turn)
-    except errors.InterruptedTurnError:
-        assert turn.done is not None
+    except errors.FlexChatError as error:
+        # Its own error, which its record has: only one that keeps it from being closed is the caller's.
+        if turn.done is None or not (turn.done.conversation or isinstance(error, errors.InterruptedTurnError)):
+            raise
         return turn.done
 
 
