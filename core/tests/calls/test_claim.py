@@ -356,6 +356,7 @@ async def test_a_turn_that_is_cancelled_before_the_tool_gives_it_back(ledger, pa
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+    assert [row.note for row in await rows(ledger)] == ["the call was cancelled before the tool was started"]
     assert (await calls_of(ledger, pay).run(call())).success
 
 

@@ -125,8 +125,44 @@ async def test_an_answer_that_came_late(store):
     await chat.respond("And?", **C)
 
     (result,) = results_in(model)
-    assert "'pay' took effect (its tool answered late). Its result: " in result.content
+    assert "'pay' took effect (reported by its tool). Its result: " in result.content
     assert '"paid": 10' in result.content
+
+
+async def test_a_turn_cancelled_while_the_outcome_is_recorded(store):
+    """Its record has the effect as unknown; the next turn reads the outcome, and not that the tool was late."""
+    ledger, entered, leave = store.ledger(), asyncio.Event(), asyncio.Event()
+    finish = ledger.finish
+
+    async def slow(*args, **rest):
+        entered.set()
+        await leave.wait()
+        return await finish(*args, **rest)
+
+    ledger.finish = slow
+
+    @tool
+    def pay(amount: int) -> dict:
+        """Pay."""
+        return {"paid": amount}
+
+    chat, model = chat_with(store, calls(("pay", {"amount": 10})), says("Known."), tools=[pay])
+    chat.tools.effects.ledger = ledger
+    running = chat.start("Pay 10", **C)
+    await entered.wait()
+    running.cancel()
+    await asyncio.sleep(0)
+    leave.set()
+    turn = await running.result()
+    assert (turn.status, turn.tool_calls[0].facts["effect"]["state"]) == ("cancelled", "unknown")
+    assert [effect.state for effect in await chat.effects()] == ["done"]
+
+    await chat.respond("And?", **C)
+
+    (result,) = results_in(model)
+    assert "'pay' took effect (reported by its tool). Its result: " in result.content
+    assert '"paid": 10' in result.content
+    assert "late" not in result.content
 
 
 @pytest.mark.parametrize("fact", [{"state": "unknown"}, {"state": "unknown", "key": 7}, "unknown", [], None])

@@ -188,7 +188,8 @@ class ClaimEffect:
             result = await rest()
         # Recorded before the error travels on: a cancellation may be the last thing this process handles.
         except BaseException as error:
-            cancelled = f"the {'turn' if call.turn.id else 'call'} was cancelled while the tool was running"
+            when = "while the tool was running" if call.has_started else "before the tool was started"
+            cancelled = f"the {'turn' if call.turn.id else 'call'} was cancelled {when}"
             why = cancelled if isinstance(error, asyncio.CancelledError) else repr(error)
             acted = call.may_have_acted or (call.has_started and not nothing_done(error))
             await self._record_interruption(effect, why, may_have_acted=acted or bool(earlier))

@@ -388,7 +388,8 @@ def _with_effect(message: ToolMessage, effect: Effect | None) -> ToolMessage:
     if effect is None or effect.state not in ("done", "failed"):
         return message
     verb = "took effect" if effect.state == "done" else "did not take effect"
-    source = f"settled by {effect.settled_by}" if effect.settled_by else "its tool answered late"
+    # Not "late": the ledger may have had the outcome before the turn ended, if that was cancelled in the meantime.
+    source = f"settled by {effect.settled_by}" if effect.settled_by else "reported by its tool"
     note = f": {effect.note}" if effect.note else ""
     text = f"{message.content}\n\nKnown since then: '{effect.tool}' {verb} ({source}{note})."
     if effect.state == "done" and effect.result is not None:
