@@ -518,6 +518,24 @@ async def test_an_interrupted_turn_without_a_rule_is_ended_whatever_the_rules_ar
         await chat.conversations.store.aclose()
 
 
+async def test_a_closed_turn_whose_ledger_cannot_be_read_leaves_its_call_unknown(tmp_path, died):
+    """Its open call may have run: only the ledger could exclude it."""
+
+    async def broken(*args, **rest):
+        raise StorageError("the file is damaged")
+
+    await interrupted(tmp_path, replies(PAY, says("Paid.")), Counted(before=died))
+    again = Counted()
+    chat = chat_of(died.path, ScriptedProvider([says("I see.")]), *again.tools)
+    chat.tools.effects.ledger.get = broken
+    (waiting,) = await chat.turns(states=["interrupted"])
+    closed = await chat.close_turn(waiting.id)
+    (record,) = closed.response.tool_calls
+    assert "what it did is unknown" in record.result.error
+    assert ((await chat.respond("And?", **C)).content, again.writes) == ("I see.", [])
+    await chat.conversations.store.aclose()
+
+
 async def test_a_stuck_turn_can_be_ended(tmp_path, died):
     """Without its rule and its tools, too."""
     await interrupted(tmp_path, replies(PAY, says("Paid.")), Counted(before=died))

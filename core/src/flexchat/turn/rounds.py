@@ -335,7 +335,9 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         notes=[*requested.notes],
     )
     if journal is not None and journal.is_closed:
-        # A closed turn starts no tool: the ledger decides whether this call has run, and how it ended.
+        # A closed turn starts no tool: the ledger decides whether this call has run, and how it ended. Unless it can
+        # be read, the call counts as one that may have run.
+        call.has_started = True
         result = await turn.parts.tools.calls.recalled(call) or ToolResult.failed(call.name, NOT_STARTED)
         round_.records[index] = record_of(requested, call.name, result, round_.iteration, call.facts)
         return
