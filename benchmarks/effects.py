@@ -10,7 +10,7 @@ A run is a turn with a tool that changes something, or a call by hand under a ke
 killed (SIGKILL) at one of the POINTS or at a random moment; then two processes at once take it up, of which one may be
 killed again, until it has ended. The model writes other words, ids and orders each time it is asked, and in half of the
 runs other arguments. Every second turn has a key of its caller's, who sends it twice at once, and again and again until
-there is an answer. The clock of every second process is 20 hours ahead or behind. What the tools did is counted by a
+there is an answer. The clock of every second process is 11 hours ahead or behind. What the tools did is counted by a
 service of its own, which knows nothing of FlexChat's ledger. HTTP tools reach it over HTTP, and it answers them late,
 twice, never, or breaks off: effects_http.py. Others belong to an MCP server that does so, too, or dies: effects_mcp.py.
 
@@ -61,9 +61,11 @@ RESTARTS = 0.1
 """Part of the rounds in which the server is restarted."""
 CHANGES = 0.5
 """Part of the processes after the first claim whose configuration declares the tools in another way."""
+REAL_TIME = time.time
 COLUMNS = ("runs", "killed", "redeclared", "effects", "doubled", "done", "unknown", "unknown that happened")
-CLOCKS = (0, 0, 20 * 3600, -20 * 3600)
-"""By how many seconds the clock of a process is ahead: it jumps from one process to the next."""
+CLOCKS = (0, 0, 11 * 3600, -11 * 3600)
+"""By how many seconds the clock of a process is ahead: it jumps from one process to the next, but never by the 24 hours
+after which a key is free again."""
 IN_THE_WINDOW = (
     "claim after",
     "tool before",
@@ -426,18 +428,18 @@ async def attempt(folder, kept, service, run, kind, kill):
 
 def set_clock(seconds):
     """Set this process's clock forward, or back: what it writes, and what it takes for old, follows that."""
-    real = datetime.datetime
 
-    class Set(real):
+    class Set(datetime.datetime):
         @classmethod
         def now(cls, tz=None):
-            return real.now(tz) + datetime.timedelta(seconds=seconds)
+            return datetime.datetime.now(tz) + datetime.timedelta(seconds=seconds)
 
     for name, module in list(sys.modules.items()):
-        if name.startswith("flexchat") and getattr(module, "datetime", None) is real:
+        # A class that an earlier call has set here is replaced too: the process that others are forked from sets 0.
+        kind = getattr(module, "datetime", None)
+        if name.startswith("flexchat") and isinstance(kind, type) and issubclass(kind, datetime.datetime):
             module.datetime = Set
-    real_time = time.time
-    time.time = lambda: real_time() + seconds
+    time.time = lambda: REAL_TIME() + seconds
 
 
 def forked(work):
