@@ -420,8 +420,8 @@ class FlexChat:
         """Take up interrupted turns, of all tenants, the oldest first, and return those that run now.
 
         Of two processes that do this, one gets a turn. One that the configuration does not fit is left, as is one
-        whose process has ended 6 times while it ran it: it may be the reason. Both are logged once; ``turns`` shows
-        why they wait, and ``resume`` takes them up nevertheless.
+        that was interrupted 6 times: it may be the reason. Both are logged once; ``turns`` shows why they wait, and
+        ``resume`` takes them up nevertheless.
 
         Args:
             most: How many, at most.
@@ -433,7 +433,7 @@ class FlexChat:
         for turn in interrupted:
             try:
                 if turn.fence > MAX_RESUMES:
-                    why = f"its process has ended {turn.fence} times while it ran"
+                    why = f"it was interrupted {turn.fence} times"
                     assert self._engine.recorder is not None
                     await self._engine.recorder.abandon(turn, why)
                     log.warning("the turn %s is not resumed any more: %s", turn.id, why)

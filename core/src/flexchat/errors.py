@@ -489,7 +489,7 @@ class TurnNotWaitingError(FlexChatError):
 
 
 class StuckTurnError(FlexChatError):
-    """An interrupted turn is not resumed: the configuration no longer fits it, or its process has ended too often."""
+    """An interrupted turn is not resumed: the configuration no longer fits it, or it was interrupted too often."""
 
     def __init__(self, id: str, why: str, *, then: str = "undo the change, or cancel the turn") -> None:
         super().__init__(f"the turn '{id}' cannot be resumed: {why}; {then}")
@@ -497,15 +497,14 @@ class StuckTurnError(FlexChatError):
 
 
 class InterruptedTurnError(FlexChatError):
-    """The process that ran this turn ended before the turn did.
+    """The turn did not reach its end: its process ended, or it was stopped in order to be resumed.
 
     Attributes:
         waits: Whether the turn can still be resumed.
     """
 
     def __init__(self, id: str, *, waits: bool = False) -> None:
-        then = "it can be resumed" if waits else "it was not resumed"
-        super().__init__(f"the turn was interrupted: the process that ran it ended, and {then}")
+        super().__init__(f"the turn was interrupted, and {'can be' if waits else 'was not'} resumed")
         self.id, self.waits = id, waits
 
 

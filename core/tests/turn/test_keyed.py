@@ -392,7 +392,7 @@ async def test_a_turn_whose_processes_always_die_is_left_to_people(path):
         database.execute("UPDATE journal_turns SET fence = 6")
         database.commit()
     async with chat_of(path, ScriptedProvider([says("Done.")])) as chat:
-        with pytest.raises(StuckTurnError, match="has ended 6 times while it ran; resume it by hand") as stuck:
+        with pytest.raises(StuckTurnError, match="was interrupted 6 times; resume it by hand") as stuck:
             await chat.respond("Hello", **K, **C)
         assert (await chat.resume(stuck.value.id)).content == "Done."
         assert (await chat.respond("Hello", **K, **C)).is_repeat

@@ -514,7 +514,7 @@ async def test_an_interrupted_turn_without_a_rule_is_ended_whatever_the_rules_ar
 
         ended = (await chat.turns())[-1]
         assert (ended.id, ended.state) == (waiting.id, "failed")
-        assert "the process that ran it ended" in ended.error
+        assert "was interrupted, and was not resumed" in ended.error
         await chat.conversations.store.aclose()
 
 
@@ -607,7 +607,7 @@ async def test_a_turn_whose_process_always_dies_is_not_resumed_for_ever(tmp_path
         assert await chat.resume_interrupted() == []
     assert [record.message.count("is not resumed any more") for record in caplog.records] == [1]
     (waiting,) = await chat.turns(states=["interrupted"])
-    assert waiting.error == "its process has ended 6 times while it ran"
+    assert waiting.error == "it was interrupted 6 times"
     assert (await chat.resume(waiting.id)).status == "done"
     await chat.conversations.store.aclose()
 

@@ -58,7 +58,7 @@ class ToolParts:
 
 
 class ToolExecutor:
-    """Runs tool calls: every way to call a tool ends here. The outcome is always a ToolResult.
+    """Runs tool calls: every way to call a tool ends here. The outcome is a ToolResult, whatever the tool does.
 
     Args:
         table: The limits, and how much of an error a model is shown.
@@ -68,6 +68,7 @@ class ToolExecutor:
     Raises:
         PluginLoadError: A plugin's step is at a stage that does not exist, or at "run".
         PluginConflictError: Two steps have the same name.
+        StorageError: Only by a call: a question to a person cannot be recorded in the turn's journal.
 
     Source: tool-execution specification (requirements TE-1 to TE-19, TC-14, TC-36 to TC-49).
     """

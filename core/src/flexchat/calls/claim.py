@@ -37,7 +37,9 @@ _MAX_WAITING_CHARS = 2_000
 
 @attrs.frozen
 class ClaimEffect:
-    """Makes an effect happen only once; calls of a tool that changes nothing pass straight through.
+    """Makes an effect happen only once; a new call of a tool that changes nothing passes straight through.
+
+    One that may have been made before, as in a resumed turn, follows the row that it left when its tool was a write.
 
     Attributes:
         default_timeout_ms: How long a call waits for the one before it, if the tool has no timeout of its own.

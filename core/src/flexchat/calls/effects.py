@@ -39,8 +39,9 @@ class Lease:
     """Proves to other processes that this one is alive, as long as it holds something.
 
     A thread renews it, and not a task: an event loop that is blocked for a while must not look dead. It starts with the
-    first hold, and ends on its own once there has been none for a while. The first transaction that needs the lease
-    renews it itself: if it is ``due``, or else followed by ``extend``.
+    first hold, and ends on its own once there has been none for a while. A process has two, each with its own owner id:
+    one for its turns, whose writes renew it when it is ``due``, and one for its effects, whose claims renew it and are
+    followed by ``extend``.
 
     Args:
         renew: Renews it once, blocking, for so many seconds; called with the owner's id and the seconds.

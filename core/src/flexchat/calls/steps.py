@@ -1,14 +1,17 @@
 """What happens to a tool call: core's steps, in order from the outside in.
 
-report      reports that the call begins and, in every case, its outcome; measures the time
-recall      answers a call that is refused now, but was made before a crash, as the ledger does: claim.py
+report      reports that the call begins and its outcome, unless the turn ends before there is one; measures the time
 look up     finds the tool by its name, if it was offered; a call refused by the round ends here
 arguments   checks them against the whole schema, and converts those that can be converted without loss
 authorize   flexchat_before_tool_call of the plugins: the first that answers does so in the tool's place
 approve     asks a person about tools that need approval: approve = true of the tool, its rule or its turn
 reserve     core has nothing here: for packages that hold a budget and settle it
-claim       makes an effect happen only once: claim.py; absent for tools that change nothing
+claim       makes an effect happen only once: claim.py; a tool that changes nothing passes, unless an earlier run of
+            this call has left a row in the ledger
 run         runs the tool, each attempt within its time; what it returns or raises is converted into a result
+
+On the way out, at the stage "report", ``recall`` replaces the refusal of a call that was made before a crash by its
+outcome in the ledger (claim.py).
 
 A step is an async function around the rest. At each stage plugins' steps follow core's, in order of the plugins'
 names, those of ``FlexChat.from_config(…, hooks=[…])`` last: calls.py builds the list.
@@ -55,7 +58,7 @@ MAX_APPROVAL_CHARS = 16_384
 
 @attrs.frozen
 class ReportCall:
-    """Reports the start and the outcome of every call, even if the tool is unknown or the call refused."""
+    """Reports the start of every call and its outcome, if it has one: also of a call refused, or to an unknown tool."""
 
     name: ClassVar[str] = "report"
     stage: ClassVar[Stage] = "report"

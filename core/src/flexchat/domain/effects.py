@@ -31,7 +31,7 @@ class EffectCall:
         turn: Empty outside turns.
         place: Where in its turn: "2.0" is the first call of the model's second answer, "2.0/1" the second call made by
             that call's tool. Outside turns, "key:" and the key the caller gave, or a random one.
-        digest: The arguments_digest: equal for equal calls.
+        digest: Equal for equal calls: the arguments_digest, of the tool's name with its source.
         arguments: As JSON, for people: secrets masked, and cut to MAX_ARGUMENTS_CHARS.
         honours_key: Whether its tool passes the key to a service that acts once per key, so that it may be repeated
             with the same key.

@@ -143,7 +143,7 @@ class ModelRequestStarted(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class ModelRequestFinished(TurnEvent):
-    """A model has answered, or failed to.
+    """A model has answered, or failed to; not sent if the turn is cancelled meanwhile.
 
     Attributes:
         result: None if it failed.

@@ -51,7 +51,7 @@ class JournaledTurn:
         id: Turn.id.
         conversation: Empty if it was deleted while the turn ran.
         message: The beginning of the user's message, for lists: at most 80 characters.
-        owner: Who runs it, or ran it last: an id for each process that uses the store.
+        owner: Who runs it, or ran it last: an id for each process that uses the store; effects have ids of their own.
         fence: Counts its runners, from 1: late writes by an earlier runner are refused.
         began_at, ended_at: ISO 8601, UTC; ended_at is empty while it has not ended.
         error: Why it failed, or why it cannot be resumed; empty otherwise.

@@ -340,7 +340,8 @@ class ToolCallRecord:
         result: Complete, even if the model was shown a shortened one.
         iteration: Number of the model's answer with the call, from 1.
         call_id: The ToolCall's id.
-        facts: Values added by plugins' steps, by their key: JSON data.
+        facts: Values added by steps, by their key: JSON data. Core adds "effect", with the key and the state of its row
+            in the ledger.
     """
 
     tool: str

@@ -114,7 +114,8 @@ class Feed:
 
 
 class Sink:
-    """Reports every event of one turn: to the plugins first, then to its reader, in a feed, or to its log.
+    """Reports every event of one turn: to the plugins first, then to its reader, in a feed, or to its log; what is
+    announced reaches the reader first.
 
     Attributes:
         is_read: Whether the pieces of an answer reach a reader, now or later.

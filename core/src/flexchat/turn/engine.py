@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class TurnEngine:
-    """Starts turns, and holds no state of them. ``recorder`` is None if no conversations are kept."""
+    """Makes turns ready to run, and holds no state of them. ``recorder`` is None if no conversations are kept."""
 
     def __init__(
         self,

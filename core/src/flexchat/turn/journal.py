@@ -15,7 +15,8 @@ reply     iteration, index, id (of the question), reply (Reply)
 resumed   config, packages: the turn goes on
 
 A turn is resumed by running it again: each phase, answer and call that the journal has is read from it instead of being
-made once more.
+made once more. "request" and "resumed" are for people, and "started" is written with the first step that must survive:
+a turn that ends before it has left nothing.
 """
 
 from __future__ import annotations

@@ -270,7 +270,7 @@ class _Joining:
         # A turn whose process ends each time it runs may be the cause of that: a client that repeats its key must not
         # end one process after another.
         if row.fence > MAX_RESUMES:
-            why = row.error or f"its process has ended {row.fence} times while it ran"
+            why = row.error or f"it was interrupted {row.fence} times"
             raise errors.StuckTurnError(row.id, why, then="resume it by hand (flexchat turns resume), or cancel it")
         try:
             handle = await self.turns.resume(

@@ -1,4 +1,4 @@
-"""Phase 6b: run tools for as long as the model asks for them. The only tool loop: LangChain's clients use it too."""
+"""Run tools for as long as the model asks for them. The only tool loop: LangChain's clients use it too."""
 
 from __future__ import annotations
 
@@ -290,16 +290,16 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
     sink = turn.sink
 
     async def tell(call: Call, result: ToolResult | None) -> None:
-        wrote = requested
+        written = requested
         if call.id != requested.id:  # a call made by its tool
-            wrote = ToolCall(id=call.id, name=call.name, arguments=call.arguments)
+            written = ToolCall(id=call.id, name=call.name, arguments=call.arguments)
         if result is not None:
             # Now, or before the turn was interrupted.
             has_effect = call.begun_effect is not None or "effect" in call.facts
             turn.has_side_effects = turn.has_side_effects or has_effect
-            record = record_of(wrote, call.name, result, round_.iteration, call.facts)
+            record = record_of(written, call.name, result, round_.iteration, call.facts)
             # Only the model's own calls have a place in the round; a tool's calls belong to their parent.
-            if wrote is requested:
+            if written is requested:
                 round_.records[index] = record
                 if journal is not None:
                     data = value_to_dict(record)
@@ -309,7 +309,7 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
             if sink.has_receiver(ToolFinished):
                 await sink.emit(ToolFinished(info=turn.info, record=record))
         elif sink.has_receiver(ToolStarted):
-            shown_call = wrote if wrote.name == call.name else attrs.evolve(wrote, name=call.name)
+            shown_call = written if written.name == call.name else attrs.evolve(written, name=call.name)
             await sink.announce(ToolStarted(info=turn.info, call=shown_call))
 
     tools = turn.tools
