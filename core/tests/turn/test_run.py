@@ -15,9 +15,11 @@ from flexchat import FlexChat, PhaseFinished, PhaseStarted, SyncFlexChat, TextDe
 from flexchat.domain import ChatRequest
 from flexchat.errors import (
     ChatRequestError,
+    LostTurnError,
     NestedTurnError,
     ProviderConnectionError,
     StorageError,
+    UnknownTurnError,
 )
 from flexchat.events.log import EventLog
 from flexchat.plugin import hookimpl
@@ -213,6 +215,28 @@ async def test_a_turn_cancelled_while_its_end_is_saved_has_finished(started, whe
     assert [(each.id, each.status) for each in kept] == [(turn.id, "done")]
     assert [how for how, *_ in ends.told] == ["finished"]
     assert "not kept" not in caplog.text
+
+
+@pytest.mark.parametrize("found", [UnknownTurnError("x"), StorageError("the file is damaged"), "another's"])
+async def test_a_turn_whose_end_is_refused_is_lost_unless_that_end_is_its_own(tmp_path, found):
+    class Refusing(SqliteConversations):
+        async def append(self, conversation, turn, **rest):
+            raise LostTurnError(turn.id)
+
+    store = Refusing(tmp_path / "c.db")
+    read = store.journal.read
+
+    async def read_it(*args, **rest):
+        if isinstance(found, Exception):
+            raise found
+        turn, entries = await read(*args, **rest)
+        return attrs.evolve(turn, state="done", owner="another", fence=2), entries
+
+    store.journal.read = read_it
+    with pytest.raises(LostTurnError) as raised:
+        await chat_of(says("Done."), store=store).respond("x", conversation="c")
+    assert raised.value.turn.conversation is None
+    await store.aclose()
 
 
 async def test_a_turn_cancelled_while_its_save_fails_is_not_reported_as_finished(tmp_path, caplog):

@@ -52,7 +52,7 @@ from ..domain import (
 from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnState
 from ..domain.turn import Question, Reply
-from ..errors import LostTurnError
+from ..errors import FlexChatError, LostTurnError
 from ..plugin.call import Call
 from ..plugin.contracts import TurnJournal
 from ..schema.answer_format import answer_format
@@ -173,7 +173,11 @@ class Journal:
             self._unwritten.clear()
 
     async def _has_ended(self, state: TurnState) -> bool:
-        ours, (now, _) = self.turn, await self._store.read(self.turn.id, tenant=self.turn.tenant)
+        ours = self.turn
+        try:
+            now, _ = await self._store.read(ours.id, tenant=ours.tenant)
+        except FlexChatError:  # gone, or unreadable: then the refusal stands
+            return False
         expected = state, ours.owner, ours.fence, ours.conversation
         return (now.state, now.owner, now.fence, now.conversation) == expected
 
