@@ -286,7 +286,7 @@ def events_of(result: ChatResult) -> Iterator[ChatEvent]:
                 yield from (ReasoningDelta(index, word) for word in _WORD.findall(text))
             case ToolCall():
                 yield ToolCallStart(index, part.name)
-                yield from (ToolCallDelta(index, word) for word in _WORD.findall(part.text))
+                yield from (ToolCallDelta(index, word) for word in _WORD.findall(part.arguments_text))
                 yield ToolCallEnd(index, part)
             case _:
                 pass  # the other kinds have no event; they arrive with the result

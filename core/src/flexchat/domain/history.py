@@ -272,7 +272,7 @@ def _to_openai(message: Message) -> dict[str, Any]:
         data["refusal"] = message.refusal
     if message.tool_calls:
         data["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.text}}
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments_text}}
             for call in message.tool_calls
         ]
     elif data["content"] is None and message.refusal is None:

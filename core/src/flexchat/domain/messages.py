@@ -149,7 +149,7 @@ class ToolCall:
             return cls(name=name, arguments=None, error=_TOO_DEEP, **rest)
 
     @property
-    def text(self) -> str:
+    def arguments_text(self) -> str:
         """The arguments as JSON text: as the model wrote them, if it wrote text."""
         if self.raw_arguments is not None:
             return self.raw_arguments
