@@ -8,7 +8,7 @@ phase     record (PhaseRecord), and the phase's result: topic and status, rag (R
 rule      index, outcome (of the phase's record): the rule that was chosen; tools (names), sources (by the tools' names)
 request   llm, model, messages (how many): a model is about to be asked
 answer    result (ChatResult), llm, model, fallback, elapsed_ms, price (Price, or null), asked_for_form, warnings
-tool      iteration, index, record (ToolCallRecord), wrote (a tool has run that must not run twice)
+tool      iteration, index, record (ToolCallRecord), wrote (this tool, or an earlier one, must not run twice)
 question  iteration, index, place (of its call), call (digest of its tool and arguments), question (Question): a
           person is about to be asked
 reply     iteration, index, id (of the question), reply (Reply)

@@ -287,31 +287,6 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
             return
         if not journal.is_closed:
             await end_replay(turn)
-    sink = turn.sink
-
-    async def tell(call: Call, result: ToolResult | None) -> None:
-        written = requested
-        if call.id != requested.id:  # a call made by its tool
-            written = ToolCall(id=call.id, name=call.name, arguments=call.arguments)
-        if result is not None:
-            # Now, or before the turn was interrupted.
-            has_effect = call.begun_effect is not None or "effect" in call.facts
-            turn.has_side_effects = turn.has_side_effects or has_effect
-            record = record_of(written, call.name, result, round_.iteration, call.facts)
-            # Only the model's own calls have a place in the round; a tool's calls belong to their parent.
-            if written is requested:
-                round_.records[index] = record
-                if journal is not None:
-                    data = value_to_dict(record)
-                    journal.add(
-                        "tool", iteration=round_.iteration, index=index, record=data, wrote=turn.has_side_effects
-                    )
-            if sink.has_receiver(ToolFinished):
-                await sink.emit(ToolFinished(info=turn.info, record=record))
-        elif sink.has_receiver(ToolStarted):
-            shown_call = written if written.name == call.name else attrs.evolve(written, name=call.name)
-            await sink.announce(ToolStarted(info=turn.info, call=shown_call))
-
     tools = turn.tools
     call = round_.calls[index] = Call(
         name=tools.name_of(requested.name),
@@ -324,10 +299,10 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         offer=tools,
         refusal=refusal,
         seconds_left=turn.clock.remaining_s,
-        tell=tell,
+        tell=functools.partial(_report_call, turn, round_, index),
         asker=functools.partial(ask, turn.request.on_question, turn.parts.limits, (turn, None), turn),
         approve=turn.needs_approval,
-        report=functools.partial(_report, turn) if sink.has_receiver(ToolProgress) else None,
+        report=functools.partial(_report, turn) if turn.sink.has_receiver(ToolProgress) else None,
         iteration=round_.iteration,
         index=index,
         # The id of a nested turn is made of its place in the outer one, which may have been resumed.
@@ -347,6 +322,30 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         # Also of a call that the end of the turn breaks off.
         turn.has_side_effects = turn.has_side_effects or call.begun_effect is not None
         call.tell = call.asker = call.report = None  # breaks cycles, which otherwise only the garbage collector frees
+
+
+async def _report_call(turn: ActiveTurn, round_: CallRound, index: int, call: Call, result: ToolResult | None) -> None:
+    """Report that a call begins, or its result, which is recorded first; of one that a tool makes as well."""
+    requested, journal, sink = round_.requested[index], turn.journal, turn.sink
+    written = requested
+    if call.id != requested.id:  # a call made by its tool
+        written = ToolCall(id=call.id, name=call.name, arguments=call.arguments)
+    if result is not None:
+        # Now, or before the turn was interrupted.
+        has_effect = call.begun_effect is not None or "effect" in call.facts
+        turn.has_side_effects = turn.has_side_effects or has_effect
+        record = record_of(written, call.name, result, round_.iteration, call.facts)
+        # Only the model's own calls have a place in the round; a tool's calls belong to their parent.
+        if written is requested:
+            round_.records[index] = record
+            if journal is not None:
+                data = value_to_dict(record)
+                journal.add("tool", iteration=round_.iteration, index=index, record=data, wrote=turn.has_side_effects)
+        if sink.has_receiver(ToolFinished):
+            await sink.emit(ToolFinished(info=turn.info, record=record))
+    elif sink.has_receiver(ToolStarted):
+        shown_call = written if written.name == call.name else attrs.evolve(written, name=call.name)
+        await sink.announce(ToolStarted(info=turn.info, call=shown_call))
 
 
 async def _report(turn: ActiveTurn, call: Call, progress: float, total: float | None, message: str) -> None:
