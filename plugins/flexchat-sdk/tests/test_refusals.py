@@ -104,3 +104,12 @@ def test_nobody_is_told_to_wait_for_longer_than_a_year():
 
     assert error_of("3", 429, refusals).retry_after_s == 3
     assert error_of("1e300", 429, refusals).retry_after_s == 365 * 86_400
+
+
+def test_codes_and_phrases_match_in_any_case():
+    report = Report(text="Slow Down, please", code="e_fast")
+
+    assert report.names("E_FAST")
+    assert report.names("E_*")
+    assert report.says("slow DOWN")
+    assert not report.names("E_SLOW")

@@ -28,6 +28,8 @@ from ..errors import (
     FetchError as FetchError,
     FlexChatError as FlexChatError,
     Problem as Problem,
+    RequestRefusedError as RequestRefusedError,
+    ToolDefinitionError as ToolDefinitionError,
     ToolError as ToolError,
     ToolSourceError as ToolSourceError,
 )

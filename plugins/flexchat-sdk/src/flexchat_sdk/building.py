@@ -31,6 +31,7 @@ from flexchat.domain.prices import Usage
 from .dialects.sending import with_own_names
 from .http.answer_shape import WireIds, known_count
 from .http.wire_json import finite, to_text
+from .reading import Unreadable
 
 # These carry more information than "there are calls".
 _STRONGER = ("length", "content_filter", "refusal", "malformed_tool_call")
@@ -135,8 +136,10 @@ class AnswerParts:
         return key in self._open_calls
 
     def arguments(self, key: Hashable, piece: str) -> ToolCallDelta:
-        """Add to a call's arguments, which are JSON text."""
-        at = self._open_calls[key]
+        """Add to a call's arguments, which are JSON text. Raises Unreadable for a call that has not begun."""
+        at = self._open_calls.get(key)
+        if at is None:
+            raise Unreadable("sent arguments of a call that has not begun")
         self._parts[at].pieces.append(piece)  # type: ignore[union-attr]  # what grows
         return ToolCallDelta(at, piece)
 

@@ -117,13 +117,14 @@ class Report:
     is_json: bool = True
 
     def names(self, *codes: str) -> bool:
-        """Return whether one of its codes is among these, in which a star matches anything."""
-        return any(fnmatchcase(word, code) for word in (self.code, self.type, *self.codes) if word for code in codes)
+        """Return whether one of its codes is among these, in any case; a star in them matches anything."""
+        words = [word.lower() for word in (self.code, self.type, *self.codes) if word]
+        return any(fnmatchcase(word, code.lower()) for word in words for code in codes)
 
     def says(self, *phrases: str) -> bool:
-        """Return whether its text contains one of these. Phrases are in lower case."""
+        """Return whether its text contains one of these, in any case."""
         text = self.text.lower()
-        return any(phrase in text for phrase in phrases)
+        return any(phrase.lower() in text for phrase in phrases)
 
 
 def read_report(body: object, *, code: str = "code") -> Report:
@@ -179,8 +180,8 @@ class Row:
     Attributes:
         kind: A key of KINDS. "no_model" matches only if a model was requested.
         status: The accepted statuses; None, or 0, is an error in the middle of a stream, without a status.
-        codes: Codes of the report, see Report.names.
-        says: Phrases of its text, in lower case.
+        codes: Codes of the report, in any case; see Report.names.
+        says: Phrases of its text, in any case.
         matches: A pattern searched in its text, in lower case. One that begins with ``.*`` or a lookahead needs a
             ``^``; otherwise the search takes quadratic time.
         path: A prefix of the requested path.

@@ -52,7 +52,7 @@ class SocketLaws(ProviderKit):
             right = fault.expected if isinstance(fault.expected, tuple) else (fault.expected,)
             if isinstance(outcome, ProviderError):
                 fits = isinstance(outcome, tuple(kind for kind in right if kind is not None))
-                require(fits, f"{fault.name}: expected {fault.expected}, got {outcome!r}")
+                require(fits, f"{fault.name}: expected {fault.expected or 'the answer'}, got {outcome!r}")
                 require(self.key is None or self.key not in str(outcome), f"{fault.name}: the key is in the error")
                 require(outcome.model == self.model, f"{fault.name}: the error names the model {outcome.model!r}")
             else:
@@ -86,7 +86,7 @@ class SocketLaws(ProviderKit):
             )
         yield _Fault("an empty body", _http(200, b"", _JSON), "close", ProviderProtocolError)
         whole = as_bytes(self.text_reply(_TEXT))
-        yield _Fault("a whole answer", _http(200, whole, _JSON), "close", None)
+        yield _Fault("a whole answer, asked to stream or not", _http(200, whole, _JSON), "close", None)
         yield _Fault("a whole answer that is cut", _http(200, whole[: len(whole) // 2], _JSON), "close", ProviderError)
         yield _Fault("brotli", _http(200, b"xx", {**_JSON, "content-encoding": "br"}), "close", ProviderProtocolError)
         away = {"location": "https://elsewhere.example/"}
