@@ -89,10 +89,10 @@ class _IssueCollector:
     def collect(self, error: Exception, path: KeyPath, *, secret: bool) -> None:
         """Add the issues of an error and those inside it."""
         if isinstance(error, _WrongError):
-            got = f"{describe_value(error.value)}{error.hint}"
+            actual = f"{describe_value(error.value)}{error.hint}"
             if secret or path in self._hidden:
-                got = f"{describe_type(error.value)} (not shown here)"
-            self._add(path, f"expected {error.expected}, got {got}")
+                actual = f"{describe_type(error.value)} (not shown here)"
+            self._add(path, f"expected {error.expected}, got {actual}")
         elif isinstance(error, _ItemsError):
             for key, inner in error.errors:
                 self.collect(inner, (*path, key), secret=secret or (isinstance(key, str) and is_secret_name(key)))

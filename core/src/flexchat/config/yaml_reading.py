@@ -127,8 +127,8 @@ class _Builder:
         kind, self.line = type(event).__name__, event.start_mark.line + 1
         tag = getattr(event, "tag", None)
         if tag is not None:
-            shown = _escape(str(tag).replace(_OWN_TAGS, "!!"))
-            raise YamlError(self.line, f"tags are not allowed: write the value without {shown}")
+            tag_text = _escape(str(tag).replace(_OWN_TAGS, "!!"))
+            raise YamlError(self.line, f"tags are not allowed: write the value without {tag_text}")
         if kind == "DocumentStartEvent":
             self._begin(event.version)
         elif kind == "ScalarEvent":

@@ -87,9 +87,9 @@ class AnswerFormat:
         else:
             return self._fitting(value, bare_text)
         fitting, problems = list[ReadAnswer](), list[str]()
-        for value, written in _values_in(text) if is_complete else ():
+        for value, candidate in _values_in(text) if is_complete else ():
             try:
-                fitting.append(self._fitting(value, written))
+                fitting.append(self._fitting(value, candidate))
             except ValueError as error:
                 problems.append(str(error))
         if len({json.dumps(each.data, sort_keys=True) for each in fitting}) == 1:

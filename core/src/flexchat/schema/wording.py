@@ -167,7 +167,7 @@ def _union(error: Any, name: str, value: Any) -> Finding:
         return Finding(f"{name} is not allowed here", actual, name)
     if all(_is_about_whole(branch[0], "const", "enum") for branch in of_type):
         firsts = [(branch[0].validator, branch[0].validator_value) for branch in of_type]
-        values = [value for keyword, found in firsts for value in (found if keyword == "enum" else [found])]
+        values = [value for keyword, options in firsts for value in (options if keyword == "enum" else [options])]
         return Finding(f"{name} must be one of: {_join_options(values)}", f"{actual}{_nearest(value, values)}", name)
     # Alternatives distinguished by a constant, {"kind": "circle", …}: report the one that was meant.
     likely = [branch for branch in of_type if not any(e.validator in ("const", "enum") for e in branch)]

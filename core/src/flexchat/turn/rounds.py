@@ -327,16 +327,16 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
 async def _report_call(turn: ActiveTurn, round_: CallRound, index: int, call: Call, result: ToolResult | None) -> None:
     """Report that a call begins, or its result, which is recorded first; of one that a tool makes as well."""
     requested, journal, sink = round_.requested[index], turn.journal, turn.sink
-    written = requested
+    recorded_call = requested
     if call.id != requested.id:  # a call made by its tool
-        written = ToolCall(id=call.id, name=call.name, arguments=call.arguments)
+        recorded_call = ToolCall(id=call.id, name=call.name, arguments=call.arguments)
     if result is not None:
         # Now, or before the turn was interrupted.
         has_effect = call.begun_effect is not None or "effect" in call.facts
         turn.has_side_effects = turn.has_side_effects or has_effect
-        record = record_of(written, call.name, result, round_.iteration, call.facts)
+        record = record_of(recorded_call, call.name, result, round_.iteration, call.facts)
         # Only the model's own calls have a place in the round; a tool's calls belong to their parent.
-        if written is requested:
+        if recorded_call is requested:
             round_.records[index] = record
             if journal is not None:
                 data = value_to_dict(record)
@@ -344,7 +344,7 @@ async def _report_call(turn: ActiveTurn, round_: CallRound, index: int, call: Ca
         if sink.has_receiver(ToolFinished):
             await sink.emit(ToolFinished(info=turn.info, record=record))
     elif sink.has_receiver(ToolStarted):
-        shown_call = written if written.name == call.name else attrs.evolve(written, name=call.name)
+        shown_call = recorded_call if recorded_call.name == call.name else attrs.evolve(recorded_call, name=call.name)
         await sink.announce(ToolStarted(info=turn.info, call=shown_call))
 
 

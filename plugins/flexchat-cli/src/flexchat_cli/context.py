@@ -59,20 +59,20 @@ def find_config(
         PathError: The working folder no longer exists.
     """
     folder = Path() if cwd is None else Path(cwd)
-    named = explicit or (os.environ if environ is None else environ).get("FLEXCHAT_CONFIG")
-    if named:
-        path = folder / named
+    name = explicit or (os.environ if environ is None else environ).get("FLEXCHAT_CONFIG")
+    if name:
+        path = folder / name
         if not os.path.isdir(path):
             return path
         folder = path
     if not folder.is_absolute():
         working_folder()
-    found = [folder / name for name in FILE_NAMES if path_exists(folder / name)]
-    if len(found) > 1:
-        log.warning("using %s; ignoring %s next to it", found[0], found[1].name)
-    if not found and named:
+    candidates = [folder / name for name in FILE_NAMES if path_exists(folder / name)]
+    if len(candidates) > 1:
+        log.warning("using %s; ignoring %s next to it", candidates[0], candidates[1].name)
+    if not candidates and name:
         return folder / FILE_NAMES[0]  # reading it will report that it does not exist
-    return found[0] if found else None
+    return candidates[0] if candidates else None
 
 
 def zero_config(host: PluginHost) -> dict[str, Any]:
@@ -199,10 +199,10 @@ class CommandContext:
 
         blocked, preferred = ({}, ()) if config is None else plugin_choice(config)
         host = installed_plugins({**blocked, **dict.fromkeys(self.no_plugin, "--no-plugin")}, preferred)
-        known = [report.name for report in host.reports]
+        names = [report.name for report in host.reports]
         for name in self.no_plugin:
-            if name not in known:
-                hint = did_you_mean(name, known) or f" (installed: {', '.join(known) or 'none'})"
+            if name not in names:
+                hint = did_you_mean(name, names) or f" (installed: {', '.join(names) or 'none'})"
                 raise UsageError(f"--no-plugin {name}: no such plugin{hint}")
         return host
 
@@ -214,10 +214,10 @@ class CommandContext:
         that nothing in the current folder can pose as a plugin.
         """
         host = self.load_plugins(config)
-        broken = [report.name for report in host.reports if report.status == "failed"]
-        if broken:
-            count = "1 plugin is" if len(broken) == 1 else f"{len(broken)} plugins are"
-            self.terminal.say(f"note: {count} left out ({', '.join(broken)}): flexchat plugins says why", "dim")
+        failures = [report.name for report in host.reports if report.status == "failed"]
+        if failures:
+            count = "1 plugin is" if len(failures) == 1 else f"{len(failures)} plugins are"
+            self.terminal.say(f"note: {count} left out ({', '.join(failures)}): flexchat plugins says why", "dim")
         file = config.path if config else None
         folder = os.path.dirname(os.path.realpath(file)) if file else str(working_folder())
         if folder not in sys.path:

@@ -316,8 +316,8 @@ def delete(
         raise RagCommandError("cannot ask for confirmation here: --yes deletes without asking")
 
     async def work(chosen: OpenStore) -> int | None:
-        found, documents = await chosen.collection(collection), all_documents(chosen.store, collection, where)
-        count = found.documents
+        info, documents = await chosen.collection(collection), all_documents(chosen.store, collection, where)
+        count = info.documents
         if not is_whole:
             keys = [(document.id, document.source) async for document in documents]
             count = sum((not ids or id in ids) and (not sources or source in sources) for id, source in keys)

@@ -297,8 +297,8 @@ def _find(element: Any, *path: str) -> Any:
 
 def _value(element: Any, *path: str) -> str:
     """Return the value of the element at a path; empty if there is none."""
-    found = _find(element, *path)
-    return found.get(f"{_WORD}val", "") if found is not None else ""
+    value = _find(element, *path)
+    return value.get(f"{_WORD}val", "") if value is not None else ""
 
 
 def _is_on(switch: Any) -> bool:
