@@ -48,6 +48,7 @@ from .domain import (
     TurnInfo as TurnInfo,
     TurnResumed as TurnResumed,
     TurnStarted as TurnStarted,
+    TurnSuspended as TurnSuspended,
     Usage as Usage,
     UserMessage as UserMessage,
     WithMedia as WithMedia,
@@ -59,13 +60,19 @@ from .domain.journal import (
     JournaledEvent as JournaledEvent,
 )
 from .domain.prices import Cost as Cost, ModelPrice as ModelPrice, Price as Price, PriceSettings as PriceSettings
-from .domain.turn import OnQuestion as OnQuestion, Question as Question, Reply as Reply
+from .domain.questions import (
+    OnQuestion as OnQuestion,
+    PendingQuestion as PendingQuestion,
+    Question as Question,
+    Reply as Reply,
+)
 from .domain.sourced import SourcedTool as SourcedTool, ToolChange as ToolChange
 from .domain.version import __version__ as __version__
 from .errors import (
     CannotSettleError as CannotSettleError,
     ChatClosedError as ChatClosedError,
     ChatRequestError as ChatRequestError,
+    ClosedQuestionError as ClosedQuestionError,
     ConfigError as ConfigError,
     ContentFilterError as ContentFilterError,
     ContextLengthError as ContextLengthError,
@@ -75,6 +82,7 @@ from .errors import (
     ForgottenAnswerError as ForgottenAnswerError,
     ForgottenEventsError as ForgottenEventsError,
     InterruptedTurnError as InterruptedTurnError,
+    InvalidReplyError as InvalidReplyError,
     KeyReusedError as KeyReusedError,
     LostTurnError as LostTurnError,
     ModelNotFoundError as ModelNotFoundError,
@@ -95,6 +103,7 @@ from .errors import (
     RetrievalError as RetrievalError,
     StorageError as StorageError,
     StuckTurnError as StuckTurnError,
+    SuspendedTurnError as SuspendedTurnError,
     ToolChangedError as ToolChangedError,
     ToolClashError as ToolClashError,
     ToolDefinitionError as ToolDefinitionError,
@@ -108,6 +117,7 @@ from .errors import (
     UnknownCollectionError as UnknownCollectionError,
     UnknownConversationError as UnknownConversationError,
     UnknownEffectError as UnknownEffectError,
+    UnknownQuestionError as UnknownQuestionError,
     UnknownLLMError as UnknownLLMError,
     UnknownNameError as UnknownNameError,
     UnknownToolFormatError as UnknownToolFormatError,

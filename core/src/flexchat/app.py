@@ -40,8 +40,8 @@ from .domain.conversation import result_to_json
 from .domain.copies import with_own_tables
 from .domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnState
 from .domain.prices import Cost, PriceSettings
+from .domain.questions import OnQuestion
 from .domain.text import scrub
-from .domain.turn import OnQuestion
 from .domain.version import __version__
 from .errors import (
     ChatClosedError,

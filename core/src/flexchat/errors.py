@@ -475,15 +475,46 @@ class UnknownTurnError(InputError):
         self.id = id
 
 
+class UnknownQuestionError(InputError):
+    """No question of this tenant has this id, or several ids start with it."""
+
+    def __init__(self, id: str, *, several: bool = False) -> None:
+        none = f"there is no question '{id}' (flexchat approvals list shows those that are open)"
+        super().__init__(f"several questions have ids that start with '{id}'" if several else none)
+        self.id = id
+
+
+class ClosedQuestionError(InputError):
+    """A question can have no reply any more.
+
+    Attributes:
+        state: "replied", "expired" or "withdrawn".
+        by: Who has replied; empty if nobody has, or the caller of the turn.
+    """
+
+    def __init__(self, id: str, state: str, by: str = "", at: str = "") -> None:
+        whom = f" by {by}" if by else ""
+        why = {"replied": f"it was answered{whom} at {at}", "expired": f"it expired at {at}"}
+        super().__init__(f"the question '{id}' is closed: {why.get(state, 'its turn has ended')}")
+        self.id, self.state, self.by = id, state, by
+
+
+class InvalidReplyError(InputError):
+    """A reply does not answer its question; the text names the fault."""
+
+
 class TurnNotWaitingError(FlexChatError):
     """A turn cannot be resumed, since it is not interrupted.
 
     Attributes:
-        state: Its actual state: "running", "done", "failed" or "cancelled".
+        state: Its actual state: "running", "done", "failed" or "cancelled"; "accepted" if an earlier turn of its
+            conversation has not ended.
     """
 
     def __init__(self, id: str, state: str) -> None:
-        why = "it is still running" if state == "running" else f"it has ended ({state})"
+        why = f"it has ended ({state})"
+        if state in ("running", "accepted"):
+            why = "it is still running" if state == "running" else "it waits for an earlier turn of its conversation"
         super().__init__(f"the turn '{id}' is not interrupted: {why}")
         self.id, self.state = id, state
 
@@ -494,6 +525,18 @@ class StuckTurnError(FlexChatError):
     def __init__(self, id: str, why: str, *, then: str = "undo the change, or cancel the turn") -> None:
         super().__init__(f"the turn '{id}' cannot be resumed: {why}; {then}")
         self.id, self.why = id, why
+
+
+class SuspendedTurnError(FlexChatError):
+    """A conversation takes no new message while one of its turns waits for a reply (questions.new_message = "reject").
+
+    Attributes:
+        turn_id: The turn that waits.
+    """
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"the turn '{id}' of this conversation waits for a reply: reply to its question, or cancel it")
+        self.turn_id = id
 
 
 class InterruptedTurnError(FlexChatError):

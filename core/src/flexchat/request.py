@@ -22,8 +22,8 @@ from .domain import (
 )
 from .domain.copies import copied
 from .domain.history import entries_of, read_history
+from .domain.questions import OnQuestion
 from .domain.text import scrub
-from .domain.turn import OnQuestion
 from .errors import ChatRequestError, UnknownNameError, did_you_mean
 
 MAX_KEY_CHARS = 255  # of a caller's key

@@ -33,6 +33,17 @@ from .domain.journal import (
     TurnKey as TurnKey,
     TurnState as TurnState,
 )
+from .domain.questions import (
+    QUESTION_COLUMNS as QUESTION_COLUMNS,
+    Approval as Approval,
+    PendingQuestion as PendingQuestion,
+    Question as Question,
+    QuestionState as QuestionState,
+    Reply as Reply,
+    question_from_row as question_from_row,
+    question_to_row as question_to_row,
+    reply_to_json as reply_to_json,
+)
 from .domain.keys import key as key, secret_key as secret_key
 from .domain.conversation import (
     history_from_json as history_from_json,
@@ -46,6 +57,7 @@ from .domain.prices import Cost as Cost
 from .domain.text import storable as storable
 from .errors import (
     CannotSettleError as CannotSettleError,
+    ClosedQuestionError as ClosedQuestionError,
     FilterError as FilterError,
     FlexChatError as FlexChatError,
     LostTurnError as LostTurnError,
@@ -56,6 +68,7 @@ from .errors import (
     UnknownCollectionError as UnknownCollectionError,
     UnknownConversationError as UnknownConversationError,
     UnknownEffectError as UnknownEffectError,
+    UnknownQuestionError as UnknownQuestionError,
     UnknownTurnError as UnknownTurnError,
 )
 from .files import data_folder as data_folder, located as located, open_file as open_file

@@ -43,7 +43,7 @@ from flexchat.domain import (
     conversation,
 )
 from flexchat.domain.prices import Price
-from flexchat.domain.turn import Question, Reply
+from flexchat.domain.questions import Question, Reply
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "kept.json").read_text())
 OPAQUE = ProviderData(

@@ -183,6 +183,7 @@ class ToolEntry:
         "Name of a tool that reports whether this one took effect, if nobody knows; its effect is read.", default=None
     )
     approve: bool | None = key("Whether a person must approve each call before it runs.", default=None)
+    asks_first: bool | None = key("Whether it changes nothing before its last question to a person.", default=None)
     strict: bool | None = key("Whether the service must enforce the parameters.", default=None)
 
 
@@ -351,6 +352,46 @@ class ConversationsTable:
 
 
 @attrs.frozen(kw_only=True)
+class QuestionsTable:
+    """[questions]: what becomes of a tool's question that has no reply at once."""
+
+    expires: str | None = key(
+        'How long a question of a kept turn waits for a reply, its turn suspended: "30m", "2h", "7d". "0" for not at '
+        'all. Default: "7d" for flexchat serve, otherwise "0".',
+        default=None,
+    )
+    new_message: Literal["end", "reject", "queue"] = key(
+        "What a new message does to a suspended turn of its conversation: ends it, is rejected, or waits for its end.",
+        default="end",
+    )
+    webhook: str | None = key(
+        "Where each question that waits is sent (Standard Webhooks); needs webhook_secret.", default=None
+    )
+    webhook_secret: str | None = key("Signs what is sent to webhook: whsec_ and Base64.", secret=True, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        _ = self.expires_s  # a duration that cannot be read is a problem of this table
+        if (self.webhook is None) != (self.webhook_secret is None):
+            raise ValueError("webhook and webhook_secret go together")
+
+    @property
+    def expires_s(self) -> float | None:
+        """Return ``expires`` in seconds; None if it is not set."""
+        return None if self.expires is None else duration_s(self.expires)
+
+
+def duration_s(text: str) -> float:
+    """Return a duration such as "2h" in seconds: a whole number with s, m, h, d or w; "0". Raises ValueError."""
+    unit = _SECONDS.get(text[-1:])
+    if text == "0" or (unit and text[:-1].isascii() and text[:-1].isdigit()):
+        return 0.0 if unit is None else float(int(text[:-1]) * unit)
+    raise ValueError(f'a duration is a number with s, m, h, d or w, such as "2h"; got {text!r}')
+
+
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+@attrs.frozen(kw_only=True)
 class LimitsTable:
     """[limits]: ceilings of one turn."""
 
@@ -418,6 +459,7 @@ class Config:
     conversations: ConversationsTable | None = key(
         "Where conversations are kept. If left out, they are not kept.", default=None
     )
+    questions: QuestionsTable = key("Questions of tools to people.", factory=QuestionsTable)
     plugins: PluginsTable = key("Plugins.", factory=PluginsTable)
     limits: LimitsTable = key("Ceilings of one turn.", factory=LimitsTable)
     network: NetworkTable = key("Which addresses tools may reach.", factory=NetworkTable)

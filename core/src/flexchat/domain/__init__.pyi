@@ -48,6 +48,7 @@ from .events import (
     TurnFinished as TurnFinished,
     TurnResumed as TurnResumed,
     TurnStarted as TurnStarted,
+    TurnSuspended as TurnSuspended,
     events_of as events_of,
     result_of as result_of,
 )

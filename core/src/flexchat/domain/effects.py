@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 import attrs
 
-EffectState = Literal["claimed", "done", "failed", "unknown"]
-"""claimed: its tool is about to run, or running; done: it took effect; failed: the tool said that it did not; unknown:
-nobody can tell, until a person looks and settles it."""
+EffectState = Literal["claimed", "pending", "done", "failed", "unknown"]
+"""claimed: its tool is about to run, or running; pending: its tool has changed nothing yet, and runs again once its
+question has a reply; done: it took effect; failed: the tool said that it did not; unknown: nobody can tell, until a
+person looks and settles it."""
 
-ClaimOutcome = Literal["yours", "ended", "running", "lost", "other"]
+ClaimOutcome = Literal["yours", "ended", "running", "lost", "other", "unapproved"]
 
 MAX_ARGUMENTS_CHARS = 4_000  # how many characters of an effect's arguments are kept, for people
 
@@ -83,8 +84,9 @@ class Claim:
     Attributes:
         outcome: "yours": run the tool, then finish; if the row has a handle, only to check the job it started.
             "ended": it is done, failed or unknown. "running": its owner is alive. "lost": its owner has died, or its
-            lease has expired. "other": the same key belongs to another tool or other arguments.
-        effect: The row, in its current state.
+            lease has expired. "other": the same key belongs to another tool or other arguments. "unapproved": its
+            approval does not exist, is of something else, or was used for another call; nothing is claimed.
+        effect: The row, in its current state; of an unapproved call, as it would be.
     """
 
     outcome: ClaimOutcome

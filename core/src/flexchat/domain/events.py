@@ -15,8 +15,9 @@ import attrs
 
 from .chat import ChatOptions, ChatResult
 from .messages import Message, ReasoningPart, TextPart, ToolCall
+from .questions import Question, Reply
 from .tools import ToolCallRecord
-from .turn import PhaseRecord, Question, Reply, Turn, TurnInfo
+from .turn import PhaseRecord, Turn, TurnInfo
 
 
 @attrs.frozen
@@ -242,6 +243,17 @@ class TurnCancelled(TurnEvent):
     turn: Turn
 
 
+@attrs.frozen(kw_only=True)
+class TurnSuspended(TurnEvent):
+    """The turn waits for replies to its questions, and holds nothing meanwhile; a reply resumes it, in any process.
+
+    Attributes:
+        turn: The part of it that exists by then; its ``pending`` are the questions.
+    """
+
+    turn: Turn
+
+
 TURN_EVENTS: tuple[type[TurnEvent], ...] = (
     TurnStarted,
     TurnResumed,
@@ -257,6 +269,7 @@ TURN_EVENTS: tuple[type[TurnEvent], ...] = (
     TurnFinished,
     TurnFailed,
     TurnCancelled,
+    TurnSuspended,
 )
 
 StreamEvent = ChatEvent | TurnEvent

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 import attrs
 
-TurnState = Literal["running", "done", "failed", "cancelled", "interrupted"]
-"""Of a turn in the journal. "interrupted": the process that ran it died, or was stopped, before the turn ended."""
+TurnState = Literal["accepted", "running", "suspended", "interrupted", "done", "failed", "cancelled"]
+"""Of a turn in the journal. "accepted": it has not begun. "suspended": it waits for the reply to a question, and has no
+owner. "interrupted": it can go on; the process that ran it died or was stopped, or a question has its reply."""
 
 
 @attrs.frozen(kw_only=True)
@@ -17,7 +18,8 @@ class JournalEntry:
 
     Attributes:
         number: From 1, without gaps.
-        kind: "started", "phase", "rule", "request", "answer", "tool", "question", "reply" or "resumed".
+        kind: "accepted", "started", "phase", "rule", "request", "answer", "tool", "question", "reply" or
+            "resumed".
         data: JSON data; its content depends on the kind: see flexchat/turn/journal.py.
         at: When it was noted: ISO 8601, UTC.
     """
@@ -52,10 +54,14 @@ class JournaledTurn:
         conversation: Empty if it was deleted while the turn ran.
         message: The beginning of the user's message, for lists: at most 80 characters.
         owner: Who runs it, or ran it last: an id for each process that uses the store; effects have ids of their own.
-        fence: Counts its runners, from 1: late writes by an earlier runner are refused.
+        fence: Counts its runners, from 1: late writes by an earlier runner are refused. 0 for one that is accepted.
+        suspensions: How often it was suspended.
         began_at, ended_at: ISO 8601, UTC; ended_at is empty while it has not ended.
         error: Why it failed, or why it cannot be resumed; empty otherwise.
         key: The key its caller gave for it; empty if none.
+        cancelled_by: Who has requested its cancellation, which its owner carries out; empty if nobody has.
+        due_at: For an accepted turn, when it may begin: ISO 8601, UTC; empty for at once.
+        priority: For an accepted turn: those with a higher one begin first; 0 by default.
     """
 
     id: str
@@ -69,6 +75,10 @@ class JournaledTurn:
     ended_at: str = ""
     error: str = ""
     key: str = ""
+    suspensions: int = 0
+    cancelled_by: str = ""
+    due_at: str = ""
+    priority: int = 0
 
 
 @attrs.frozen(kw_only=True)

@@ -113,6 +113,8 @@ class ToolDefinition:
             the arguments it has parameters for, and ``key`` if it has that parameter; it returns an object with "done":
             true, false, or null if it is not sure, and optionally "result".
         approve: Whether a person must approve each call before it runs; without a person, it does not run.
+        asks_first: Whether it changes nothing before its last question: then a call of it may wait for a reply without
+            a process, and runs again from its beginning once it has one.
         strict: Whether the service must enforce the parameters, if it can. None for the service's default.
         source: Name of the tool source it comes from; None if it comes from none.
     """
@@ -133,6 +135,7 @@ class ToolDefinition:
     source: str | None = None
     retry: ToolRetry | None = None
     approve: bool = False
+    asks_first: bool = False
 
     def __attrs_post_init__(self) -> None:
         if not self.name or not self.description:
@@ -221,7 +224,7 @@ def _read(tool: Mapping[str, Any], key: str) -> Any:
         fits, expected = value in EFFECTS, f"one of {', '.join(EFFECTS)}"
     elif key == "retry":
         fits, expected = isinstance(value, (Mapping, ToolRetry)), "an object"
-    elif key in ("exclusive", "repeatable", "honours_key", "strict", "approve"):
+    elif key in ("exclusive", "repeatable", "honours_key", "strict", "approve", "asks_first"):
         fits, expected = isinstance(value, bool), "true or false"
     else:
         fits, expected = isinstance(value, str) or key == "timeout_ms", "text"

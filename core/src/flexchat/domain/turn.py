@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Literal
 
 import attrs
@@ -10,16 +10,18 @@ import attrs
 from ..errors import TurnDataError
 from .chat import ChatResponse, Effort, Parsed, Reasoning, ResponseFormat, Round, ToolChoice
 from .codec import message_to_dict, restore_media, value_from_dict, value_to_dict
-from .messages import STORED, Message, new_call_id
+from .messages import STORED, Message
 from .prices import Cost, Usage
+from .questions import OnQuestion, PendingQuestion
 from .retrieval import Citation, Profile
 from .tools import ToolCallRecord
 
 DEFAULT_TENANT = "default"
 """The default tenant."""
 
-TurnStatus = Literal["done", "cancelled", "failed"]
-"""How a turn ended: with its answer, because it was stopped, or with an error."""
+TurnStatus = Literal["done", "cancelled", "failed", "suspended", "accepted"]
+"""How a turn ended: with its answer, because it was stopped, or with an error. "suspended": it has not ended, and goes
+on once one of its questions has a reply. "accepted": it has not begun."""
 
 
 @attrs.frozen(kw_only=True)
@@ -45,53 +47,6 @@ class CollectionChoice:
 
     store: str
     collection: str | None = None
-
-
-ReplyAction = Literal["accept", "decline", "cancel"]
-"""What became of a question: it was answered, the person said no, or nobody decided (MCP's words)."""
-
-
-@attrs.frozen(kw_only=True)
-class Question:
-    """A question of a tool.
-
-    Attributes:
-        message: The text for the person.
-        schema: JSON Schema of the object that answers it; its properties are the fields of a form. None for a yes or
-            no.
-        url: A page where the person does something, such as signing in, in place of a form; empty for none.
-        tool: The tool's own name.
-        call_id: The call with the question.
-        id: Unique.
-    """
-
-    message: str
-    schema: Mapping[str, Any] | None = None
-    url: str = ""
-    tool: str = ""
-    call_id: str = ""
-    id: str = attrs.field(factory=new_call_id)
-
-
-@attrs.frozen(kw_only=True)
-class Reply:
-    """The reply to a question.
-
-    Attributes:
-        action: "accept": it was answered. "decline": the person refused. "cancel": there is no answer.
-        content: The answer, an object that fits the question's schema; empty unless accepted.
-        why: Why there is no answer, for the tool and the model; empty if a person gave one, or declined.
-    """
-
-    action: ReplyAction
-    content: Mapping[str, Any] = attrs.field(factory=dict)
-    why: str = ""
-
-
-OnQuestion = Callable[[Question], Awaitable[Reply | None] | Reply | None]
-"""Asks a person: a function, async or not. None in place of a Reply: nobody can be asked."""
-
-NOBODY = "nobody can be asked here"  # why a question has no answer where there is no person
 
 
 @attrs.frozen
@@ -203,6 +158,7 @@ class Turn(Generic[Parsed]):
             filtered): it would refuse them again.
         rule_name: The rule's name in the config; None if it has none.
         is_repeat: Whether it was started by an earlier request with the same key: this one started nothing.
+        pending: The open questions of a suspended turn.
     """
 
     id: str
@@ -218,6 +174,7 @@ class Turn(Generic[Parsed]):
     replay: bool = True
     rule_name: str | None = None
     is_repeat: bool = False
+    pending: tuple[PendingQuestion, ...] = ()
 
     @property
     def content(self) -> str:
@@ -285,6 +242,7 @@ class Turn(Generic[Parsed]):
             "elapsed_ms": round(self.elapsed_ms, 3),
             **({"parsed": response.data} if response.parsed is not None or response.data is not None else {}),
             **({"conversation": self.conversation} if self.conversation else {}),
+            **({"pending": [each.to_dict() for each in self.pending]} if self.pending else {}),
             "replay": self.replay,
             "is_repeat": self.is_repeat,
             "profile": value_to_dict(self.profile),

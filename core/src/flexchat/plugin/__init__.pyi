@@ -21,7 +21,7 @@ from ..domain.fetching import (
     FetchedStream as FetchedStream,
 )
 from ..domain.keys import key as key, secret_key as secret_key
-from ..domain.turn import Question as Question, Reply as Reply
+from ..domain.questions import Question as Question, Reply as Reply
 from ..domain.sourced import SourcedTool as SourcedTool
 from ..errors import (
     EffectUnknownError as EffectUnknownError,

@@ -16,7 +16,7 @@ import attrs
 
 from ..domain import RetrievalHits, ToolDefinition, ToolResult, TurnInfo, new_call_id
 from ..domain.effects import arguments_digest
-from ..domain.turn import NOBODY, Question, Reply
+from ..domain.questions import NOBODY, Question, Reply
 from ..errors import did_you_mean
 
 

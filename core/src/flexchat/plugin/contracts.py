@@ -40,7 +40,7 @@ from ..domain import (
 from ..domain.fetching import Fetcher
 from ..domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnKey, TurnState
 from ..domain.prices import ModelPrice
-from ..domain.turn import Reply
+from ..domain.questions import Approval, PendingQuestion, QuestionState, Reply
 from ..errors import Problem
 from .call import REPORTED_AGAIN_S, Call, Cited, EarlierResult, current_turn
 from .foreign import run_in_thread
@@ -313,22 +313,37 @@ class KeepingEffects(ConversationStore, Protocol):
 class EffectLedger(Closable, Protocol):
     """Keeps a row for each effect, so that none happens twice and none is lost; see flexchat.domain.effects.
 
+    Attributes:
+        holds_questions: Whether the questions of the turns are in its database, so that a claim uses up its approval.
+            Absent: they are not.
+
     When claim, remember, finish, release and settle return, their changes are on disk. Leases are measured by a clock
     that all users of the ledger share; setting that clock must not make a living owner's claim lost. For a person, the
     beginning of a key stands for the only key that starts with it; UnknownEffectError is raised if there is none, or
     several. Every method may raise StorageError.
     """
 
-    async def claim(self, call: EffectCall, *, owner: str, lease_s: float, take_over: bool = False) -> Claim:
+    async def claim(
+        self,
+        call: EffectCall,
+        *,
+        owner: str,
+        lease_s: float,
+        take_over: bool = False,
+        approval: Approval | None = None,
+    ) -> Claim:
         """Claim an effect, in one transaction: at any time, only one of those claiming a key gets "yours".
 
-        A new key, or one that was released, is "yours": its row records that, with the next fence, and the owner's
-        lease starts again. Any other row is left unchanged.
+        A new key, or one that was released or is pending, is "yours": its row records that, with the next fence, and
+        the owner's lease starts again. Any other row is left unchanged.
 
         Args:
             lease_s: Seconds after which the owner counts as dead unless it renews the lease.
             take_over: A row whose owner is dead is also "yours", and so is an unknown one that has a handle. Its handle
                 stays.
+            approval: Used up by a claim that is "yours", in the same transaction, as by TurnJournal.use_approval with
+                the key, which may repeat: if that returns False, the outcome is "unapproved", and the row is left
+                unchanged. Passed only if ``holds_questions``.
         """
 
     def renew(self, owner: str, lease_s: float) -> None:
@@ -350,10 +365,16 @@ class EffectLedger(Closable, Protocol):
             result: The ToolResult as JSON.
         """
 
-    async def release(self, key: str, fence: int, *, note: str) -> bool:
+    async def release(self, key: str, fence: int, *, note: str, is_pending: bool = False) -> bool:
         """Release a claim whose tool was never started, and mark it as failed; anyone may claim it next.
 
-        Returns the same as finish, and False for a row that has a handle.
+        The approval that the claim used, if any, can be used again by this key.
+
+        Args:
+            is_pending: The tool has started, changed nothing, and waits for a reply: the row is marked as pending, and
+                keeps its handle. The same call may claim it next.
+
+        Returns the same as finish, and False for a row that has a handle, unless it becomes pending.
         """
 
     async def settle(
@@ -432,15 +453,28 @@ class TurnJournal(Protocol):
     lease, which runs by the store's clock; a running turn of an owner that is no longer alive is "interrupted". Where
     the beginning of a turn's id is accepted, UnknownTurnError is raised if there is no such turn, or several. Every
     method may raise StorageError.
+
+    A suspended turn has no owner; it becomes interrupted when one of its questions has a reply. Of the turns of a
+    conversation that are accepted, only the first can be acquired, and only when no other turn of it is unfinished.
     """
 
-    async def write(self, turn: JournaledTurn, entries: Sequence[JournalEntry], *, lease_s: float | None) -> None:
+    async def write(
+        self,
+        turn: JournaledTurn,
+        entries: Sequence[JournalEntry],
+        *,
+        lease_s: float | None,
+        questions: Sequence[PendingQuestion] = (),
+    ) -> None:
         """Add steps to a turn, all or none. With step 1 the turn begins; if it has a key, that is marked as begun.
+
+        A turn whose ``state`` is "accepted" begins without an owner, and is accepted until it is acquired.
 
         If step 1 names in ``after`` a turn that its conversation no longer has, the conversation was deleted meanwhile.
 
         Args:
             lease_s: Seconds the owner's lease is to last from now on; None to leave it.
+            questions: Those that the turn asks with these steps, open. One that is there is left out.
 
         Steps that the turn has by now are left out, step 1 included: those of a write that failed or was cancelled are
         written again with the next ones.
@@ -469,13 +503,100 @@ class TurnJournal(Protocol):
         """
 
     async def acquire(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
-        """Take up an interrupted turn, and return its new state: running, and this owner's. Of two, one succeeds.
+        """Take up a turn that is interrupted, suspended or accepted, and return its new state: running, and this
+        owner's, with the next fence. Of two, one succeeds.
 
         Args:
             id: The turn's id, or the beginning of it.
 
         Raises:
-            TurnNotWaitingError: It is not interrupted.
+            TurnNotWaitingError: It is running or has ended; or it is accepted, and an earlier turn of its conversation
+                (one that began before it) has not ended.
+        """
+
+    async def suspend(self, turn: JournaledTurn, entries: Sequence[JournalEntry]) -> bool:
+        """Add steps to a turn as ``write`` does, and suspend it, in one transaction; ``suspensions`` is counted.
+
+        Returns:
+            False if one of its questions has a reply without a step "reply" (or is expired), or its cancellation is
+            requested: then the turn stays this owner's, with the steps.
+
+        Raises:
+            LostTurnError: As ``write``.
+        """
+
+    async def answer(self, id: str, *, tenant: str, reply: Reply, by: str) -> PendingQuestion:
+        """Record the reply to an open question, and return the question. Of two replies, the first counts.
+
+        It is on the disk when this returns. If the question's turn is suspended, it is interrupted from then on.
+        ``remembered`` becomes what the question's ``remember`` has for the reply's.
+
+        Args:
+            id: The question's id, or the beginning of it.
+
+        Raises:
+            UnknownQuestionError: There is none.
+            ClosedQuestionError: It has a reply, has expired by now, or its turn has ended.
+        """
+
+    async def question(self, id: str, *, tenant: str) -> PendingQuestion:
+        """Return a question; id as in answer. One whose time has passed is shown as expired, here and in the list."""
+
+    async def questions(
+        self,
+        *,
+        tenant: str,
+        states: Sequence[QuestionState] | None = None,
+        conversation: str | None = None,
+        turn: str | None = None,
+        remembered: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[PendingQuestion]:
+        """Return questions, the newest first.
+
+        Args:
+            remembered: Only those whose replies count again, under this key, or under any key if it is empty.
+            before: Id of a question: only those asked before it; for the next page.
+
+        Raises:
+            UnknownQuestionError: There is no question ``before``.
+        """
+
+    async def revoke(self, id: str, *, tenant: str) -> PendingQuestion:
+        """Make a reply count no more under its key, and return the question. Raises UnknownQuestionError."""
+
+    async def use_approval(self, approval: Approval, *, tenant: str, by: str, may_repeat: bool = False) -> bool:
+        """Use up an approval for a call: its question has this digest and an accepting reply, and is not used yet.
+
+        Args:
+            by: What identifies the call: the key of its effect, or its turn and place.
+            may_repeat: Whether the same ``by`` may use it again.
+        """
+
+    async def expire_questions(self) -> int:
+        """Mark the open questions whose time has passed as expired; a suspended turn of one is interrupted then.
+
+        Returns how many.
+        """
+
+    async def request_cancel(self, id: str, *, tenant: str, by: str) -> JournaledTurn:
+        """Request that a turn that has not ended be cancelled, and return it; id as in acquire.
+
+        A suspended one is interrupted then. It is on the disk when this returns.
+
+        Raises:
+            UnknownTurnError: There is none.
+        """
+
+    async def list_commands(self, owner: str) -> Sequence[str]:
+        """Return the ids of an owner's running turns whose cancellation is requested or whose questions have a reply
+        without a step "reply"."""
+
+    def watch(self) -> AsyncGenerator[str, None]:
+        """Yield the ids of turns that other processes may have changed, as soon as possible: their questions, their
+        events, their end, or a request to cancel them. An empty id stands for any turn. It may yield more than has
+        happened, and never ends. What happened before the first item is awaited may be left out.
         """
 
     async def release(self, turn: JournaledTurn, *, error: str = "") -> None:
@@ -486,7 +607,11 @@ class TurnJournal(Protocol):
         """
 
     async def list_resumable(self, *, limit: int) -> Sequence[JournaledTurn]:
-        """Return the interrupted turns of all tenants that can go on, oldest first: those without an ``error``."""
+        """Return the turns of all tenants that can go on, without an ``error``.
+
+        First the interrupted ones, oldest first; then those that are accepted, due and can be acquired, by priority and
+        age.
+        """
 
     async def add_events(self, turn: JournaledTurn, events: Sequence[JournaledEvent], *, forget: int = 0) -> None:
         """Keep the events that the listeners of a turn get next, all or none; it may have ended. They survive the end
@@ -531,7 +656,8 @@ class TurnJournal(Protocol):
         """
 
     async def list_interrupted(self, conversation: str, *, tenant: str) -> Sequence[str]:
-        """Return the ids of a conversation's interrupted turns, oldest first. Asked before every turn: be quick."""
+        """Return the ids of a conversation's interrupted and suspended turns, oldest first. Asked before every turn: be
+        quick."""
 
     def renew(self, owner: str, lease_s: float) -> None:
         """Extend an owner's lease to this many seconds from now. Blocks: it is called in a thread of its own."""

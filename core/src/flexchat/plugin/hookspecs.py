@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         Turn,
         TurnInfo,
     )
-    from ..domain.turn import Question, Reply
+    from ..domain.questions import Question, Reply
     from .call import Call, Step
     from .contracts import (
         ConfigCheck,
@@ -323,4 +323,12 @@ def flexchat_turn_cancelled(info: TurnInfo, turn: Turn) -> Awaitable[None] | Non
 
     Args:
         turn: What exists of it by then.
+    """
+
+
+@hookspec
+def flexchat_turn_suspended(info: TurnInfo, turn: Turn) -> Awaitable[None] | None:
+    """The turn waits for replies to its questions, ``turn.pending``, and holds nothing meanwhile.
+
+    A reply resumes it, here or in another process. This hook gets one second.
     """

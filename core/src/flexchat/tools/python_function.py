@@ -72,6 +72,7 @@ class ToolOptions(TypedDict, total=False):
     strict: bool | None
     retry: ToolRetry | None
     approve: bool
+    asks_first: bool
 
 
 @overload

@@ -13,7 +13,7 @@ from ..calls.manager import ToolManager
 from ..config.model import Config
 from ..domain import ChatRequest, Profile, StreamEvent, TurnInfo
 from ..domain.masking import Mask
-from ..domain.turn import OnQuestion
+from ..domain.questions import OnQuestion
 from ..errors import ChatRequestError, StuckTurnError, ToolClashError
 from ..events.log import EventLog
 from ..events.sink import Feed, Sink

@@ -51,7 +51,7 @@ from ..domain import (
 )
 from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnState
-from ..domain.turn import Question, Reply
+from ..domain.questions import Question, Reply
 from ..errors import FlexChatError, LostTurnError
 from ..plugin.call import Call
 from ..plugin.contracts import TurnJournal

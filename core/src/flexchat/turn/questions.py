@@ -13,7 +13,7 @@ import attrs
 from ..config.model import LimitsTable
 from ..domain import QuestionAnswered, QuestionAsked
 from ..domain.codec import value_to_dict
-from ..domain.turn import NOBODY, OnQuestion, Question, Reply
+from ..domain.questions import NOBODY, OnQuestion, Question, Reply
 from ..plugin.call import Call, RunningTurn
 from ..plugin.foreign import contained, run_in_thread
 from ..schema.check import load, value_problem

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 from flexchat.domain import Implementation, ToolDefinition
-from flexchat.domain.turn import Question, Reply
+from flexchat.domain.questions import Question, Reply
 from flexchat.plugin.foreign import run_in_thread
 from flexchat.schema.check import value_problem
 from flexchat.schema.limits import UncheckedError
