@@ -79,6 +79,7 @@ HOMES = {
         "flexchat_http/commands/",
         "flexchat_rag/commands/",
         "flexchat_mcp/commands/",
+        "flexchat_approvals/commands/",
     ),
 }
 PUBLIC = (
