@@ -58,7 +58,7 @@ from .events.log import EventLog
 from .events.sink import Feed
 from .llms.llm import LLM
 from .plugin.call import Call, Origin, current_call, current_info, current_turn, place_within
-from .plugin.contracts import ChatProvider, ConversationStore, SeparateJournal
+from .plugin.contracts import ChatProvider, ConversationStore, SeparateJournal, TurnJournal
 from .plugin.foreign import ForeignError, contained
 from .plugin.hooks import AppInfo, ModelRequest
 from .plugin.host import PluginHost
@@ -129,7 +129,8 @@ class FlexChat:
             recorder=self._recorder(store, parts.journal) if store is not None else None,
             mask=parts.mask,
         )
-        self._about = AppInfo(llms=parts.packages, tools=tuple(tool.name for tool in parts.tools.get_registry().own()))
+        tool_names = tuple(tool.name for tool in parts.tools.get_registry().own())
+        self._about = AppInfo(llms=parts.packages, tools=tool_names, chat=self)
         self._is_open = self._is_closed = False
         self._process: int | None = None  # the one that uses it, once one does
         self._started: set[TurnHandle] = set()
@@ -429,6 +430,7 @@ class FlexChat:
         Raises:
             ChatRequestError: As resume. StorageError: The journal cannot be used.
         """
+        await self._open()
         handles, interrupted = [], await self._engine.journal.list_resumable(limit=most)
         for turn in interrupted:
             try:
@@ -763,6 +765,11 @@ class FlexChat:
             "config": hashlib.sha256(repr(deciding).encode("utf-8", "replace")).hexdigest()[:16],
             "packages": sorted({f"flexchat-core {__version__}", *self.packages.values()}),
         }
+
+    @property
+    def journal(self) -> TurnJournal | None:
+        """Where its kept turns and their questions are; None if it keeps none."""
+        return self._engine.recorder.journal if self._engine.recorder is not None else None
 
     async def _run_turn(self, turn: ActiveTurn) -> Turn:
         await self._open()

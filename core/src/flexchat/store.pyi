@@ -86,6 +86,7 @@ from .plugin.contracts import (
     Reranker as Reranker,
     RerankerType as RerankerType,
     Retriever as Retriever,
+    SendingJournal as SendingJournal,
     TurnJournal as TurnJournal,
 )
 from .plugin.foreign import error_name as error_name, error_text as error_text

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import attrs
 
 from ..domain import Reasoning, ResponseFormat, ToolChoice, ToolRetry
-from ..domain.keys import key
+from ..domain.keys import key, web_address
 from ..domain.media import DEFAULT_MAX_BYTES
 
 
@@ -368,6 +368,11 @@ class QuestionsTable:
         "Where each question that waits is sent (Standard Webhooks); needs webhook_secret.", default=None
     )
     webhook_secret: str | None = key("Signs what is sent to webhook: whsec_ and Base64.", secret=True, default=None)
+    public_url: str | None = key(
+        "The server's address as people reach it, for links to questions: https://chat.example.com.",
+        default=None,
+        validator=attrs.validators.optional(web_address),
+    )
 
     def __attrs_post_init__(self) -> None:
         _ = self.expires_s  # a duration that cannot be read is a problem of this table

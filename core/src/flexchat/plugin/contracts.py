@@ -670,6 +670,24 @@ class TurnJournal(Protocol):
         """
 
 
+class SendingJournal(TurnJournal, Protocol):
+    """A journal that also records which open questions have been sent to a webhook: every question is unsent at first.
+
+    A process that ends before it has sent one leaves it to another: each is sent at least once.
+    """
+
+    async def take_unsent(self, *, limit: int, again_s: float) -> Sequence[PendingQuestion]:
+        """Return open questions of all tenants that are due to be sent, the longest due first. Of two callers, one
+        gets a question.
+
+        Each is due again when it has been open for twice as long, but at the earliest after ``again_s``, and at the
+        latest after an hour or ``again_s``.
+        """
+
+    async def mark_sent(self, id: str, *, tenant: str) -> None:
+        """Record that a question has been sent: it is never due again. One that does not exist is left out."""
+
+
 class SeparateJournal(TurnJournal, Closable, Protocol):
     """A journal of turns whose conversations are in another store, so ending a turn is not one transaction with it."""
 

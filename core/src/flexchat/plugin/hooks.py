@@ -66,10 +66,12 @@ class AppInfo:
     Attributes:
         llms: The package that talks to each of its services, by the service's name: "flexchat-openai 0.1.0".
         tools: Names of its tools.
+        chat: The FlexChat, for plugins that work beside its turns: its config, its journal.
     """
 
     llms: Mapping[str, str]
     tools: tuple[str, ...]
+    chat: Any = attrs.field(default=None, eq=False, repr=False)
 
 
 @attrs.frozen(kw_only=True)
