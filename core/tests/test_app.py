@@ -238,7 +238,7 @@ def talking(*replies, **rest):
     return FlexChat.from_config(config, providers={"bot": ScriptedProvider(replies, repeat=True)}, **rest)
 
 
-@pytest.mark.parametrize("first", ["respond", "stream", "async with"])
+@pytest.mark.parametrize("first", ["respond", "stream", "call_tool", "async with"])
 async def test_plugins_are_told_once_that_a_chat_is_in_use_and_once_that_it_closes(first):
     """Whatever it is used for first; a chat by another rule is the same one."""
     hooks = Opened()
@@ -247,6 +247,8 @@ async def test_plugins_are_told_once_that_a_chat_is_in_use_and_once_that_it_clos
         await chat.__aenter__()
     elif first == "stream":
         [event async for event in chat.stream("x")]
+    elif first == "call_tool":
+        await chat.call_tool("none", {})
     await asyncio.gather(chat.respond("x"), chat.respond("y"))
     other = chat.with_rule(chat.config.responses[0])
     await other.respond("z")
@@ -256,6 +258,17 @@ async def test_plugins_are_told_once_that_a_chat_is_in_use_and_once_that_it_clos
     await chat.aclose()
     await chat.aclose()
     assert hooks.told == [("opened", ()), ("closed", ())]
+
+
+async def test_a_hook_of_a_chat_gets_the_chat():
+    class Keeping:
+        @hookimpl
+        def flexchat_app_opened(self, app):
+            self.chat = app.chat
+
+    hooks = Keeping()
+    async with talking(says("ok"), hooks=[hooks]) as chat:
+        assert hooks.chat is chat
 
 
 async def test_a_chat_that_was_never_used_is_never_told_of():

@@ -542,12 +542,12 @@ class Glossary:
 class TablePlugin:
     """A table of its own, and checks."""
 
-    def __init__(self, *checks, name="glossary", load=lambda: Glossary):
-        self.checks, self.name, self.load = checks, name, load
+    def __init__(self, *checks, name="glossary", load=lambda: Glossary, is_list=False):
+        self.checks, self.name, self.load, self.is_list = checks, name, load, is_list
 
     @hookimpl
     def flexchat_register_config_tables(self):
-        return [ConfigTable(name=self.name, load=self.load, summary="Words.")]
+        return [ConfigTable(name=self.name, load=self.load, summary="Words.", is_list=self.is_list)]
 
     @hookimpl
     def flexchat_register_checks(self):
@@ -587,6 +587,41 @@ def test_what_is_wrong_with_a_plugins_table_is_said_where_it_stands(table, path,
 
     assert found[0] == path
     assert found[1].startswith(text)
+
+
+def test_a_list_of_tables_of_a_plugin_is_read_into_a_tuple():
+    host = host_with(words=TablePlugin(is_list=True))
+    config = {**CONFIG, "glossary": [{"file": "a.txt"}, {"file": "b.txt", "pin": "swordfish"}]}
+
+    chat = FlexChat.from_config(config, plugins=host)
+
+    assert chat.config.tables == {"glossary": (Glossary(file="a.txt"), Glossary(file="b.txt", pin="swordfish"))}
+    assert chat.mask("the swordfish") == "the ***"
+
+
+@pytest.mark.parametrize(
+    ("tables", "path", "text"),
+    [
+        ([{"file": "w"}, {"file": "w", "mots": 3}], "glossary[1]", "unknown key 'mots' (did you mean 'most'?)"),
+        ([{"file": "w", "most": 0}], "glossary[0].most", "expected a number of at least 1"),
+        ([3], "glossary[0]", "expected a table, got the number 3"),
+        ({"file": "w"}, "glossary", "expected a list of tables, got a table; write [[glossary]]"),
+    ],
+)
+def test_what_is_wrong_with_a_list_of_tables_is_reported_where_it_stands(tables, path, text):
+    (found,) = problems_of({**CONFIG, "glossary": tables}, host_with(words=TablePlugin(is_list=True)))
+
+    assert found[0] == path
+    assert found[1].startswith(text)
+
+
+def test_a_table_that_forbids_something_keeps_a_chat_from_starting_without_its_plugin():
+    """What it forbids would happen."""
+    ((path, text),) = problems_of({**CONFIG, "approvals": [{"ask": "always"}]}, host_with())
+
+    assert path == "approvals"
+    assert text.startswith("this table is not read: ")
+    assert "flexchat-approvals" in text
 
 
 def test_a_problem_in_a_plugins_table_has_file_and_line(tmp_path):

@@ -574,6 +574,7 @@ class FlexChat:
             ChatClosedError: The chat is closed.
         """
         self._refuse_if_closed()
+        await self._open()
         turn = current_info(tenant)
         waiting = (current_turn.get(), current_call.get())
         place = place_within() if idempotency_key is None else f"key:{idempotency_key}"

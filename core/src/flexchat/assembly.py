@@ -383,13 +383,14 @@ def read_tables(reading: ReadConfig, host: PluginHost) -> None:
     for name in [*reading.unread]:
         suspects = "; ".join(kinds.suspects(name))
         if name in tables:
-            reading.read_table(name, tables[name].load)
+            reading.read_table(name, tables[name].load, is_list=tables[name].is_list)
         elif name in kinds.conflicts:
             del reading.unread[name]
             reading.problem((name,), kinds.missing(name))
         elif package_with(kinds.kind, name):
             del reading.unread[name]
-            reading.note((name,), f"this table is not read: {suspects}")
+            report = reading.problem if package_with("forbidding table", name) else reading.note
+            report((name,), f"this table is not read: {suspects}")
         elif (
             suspects and isinstance(reading.document.data[name], Mapping) and not did_you_mean(name, reading.known_keys)
         ):

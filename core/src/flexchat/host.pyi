@@ -26,6 +26,7 @@ from .config.model import (
     RuleTools as RuleTools,
     StoreEntry as StoreEntry,
     ToolsTable as ToolsTable,
+    duration_s as duration_s,
     own_keys as own_keys,
 )
 from .config.normalise import normalise as normalise
@@ -41,6 +42,7 @@ from .config.variables import expand_variables as expand_variables
 from .config.wording import (
     is_secret_name as is_secret_name,
     is_secret_path as is_secret_path,
+    printable as printable,
     shortened as shortened,
     format_path as format_path,
 )

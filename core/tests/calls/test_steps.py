@@ -547,3 +547,42 @@ async def test_hooks_are_those_of_one_chat(double):
 
     assert (await mine.call_tool("double", {"n": 1})).error == "mine says no"
     assert (await other.call_tool("double", {"n": 1})).result == 2
+
+
+async def test_a_call_has_the_rule_that_answers_its_turn():
+    """Index and name; the calls of its tools have it, calls outside turns have none."""
+    rules = []
+
+    class Notes:
+        name, stage = "notes", "authorize"
+
+        async def __call__(self, call, rest):
+            rules.append((call.name, call.rule))
+            return await rest()
+
+    class Steps:
+        @hookimpl
+        def flexchat_register_steps(self):
+            return [Notes()]
+
+    @tool
+    def inner() -> str:
+        """Do nothing."""
+        return "done"
+
+    @tool
+    async def outer(context: ToolContext) -> str:
+        """Call another tool."""
+        await context.call_tool("inner", {})
+        return "done"
+
+    config = {
+        "llms": {"bot": {"provider": "scripted"}},
+        "responses": [{"llm": "bot", "model": "m", "name": "desk", "tools": {"enabled": True}}],
+    }
+    provider = ScriptedProvider([calls(("outer", {})), says("Done.")])
+    async with FlexChat.from_config(config, tools=[inner, outer], providers={"bot": provider}, hooks=[Steps()]) as chat:
+        await chat.respond("Go")
+        await chat.call_tool("inner", {})
+
+    assert rules == [("outer", (0, "desk")), ("inner", (0, "desk")), ("inner", None)]

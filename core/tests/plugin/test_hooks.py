@@ -133,6 +133,23 @@ def test_tools_without_a_chat_have_the_hooks_too():
     assert {call.plugin for call in host.hooks_of_chat({}).of("flexchat_before_tool_call")} == {"mail", "mail 2"}
 
 
+def test_a_plugin_that_makes_hooks_of_a_chat_gets_the_chats_plugins():
+    """To call hooks that it has defined."""
+    given = []
+
+    class Asks:
+        @hookimpl
+        def flexchat_register_chat_hooks(self, plugins):
+            given.append(plugins)
+
+    host = PluginHost()
+    host.register(Asks(), "asks")
+
+    host.hooks_of_chat({})
+
+    assert given == [host]
+
+
 def idle() -> str:
     """Do nothing."""
     return "done"

@@ -273,6 +273,7 @@ class Dice:
     @hookimpl
     def flexchat_register_config_tables(self):
         yield ConfigTable(name="glossary", load=lambda: Reply, summary="Words.")
+        yield ConfigTable(name="words", load=lambda: Reply, summary="Words.", is_list=True)
 
     @hookimpl
     def flexchat_register_tool_handlers(self):
@@ -290,7 +291,9 @@ def test_a_plugins_table_is_in_the_schema():
     """With its description; the class is loaded for it."""
     schema = config_schema(host())
 
-    assert schema["properties"]["glossary"] == {"$ref": "#/$defs/Reply", "description": "Words."}
+    one = {"$ref": "#/$defs/Reply"}
+    assert schema["properties"]["glossary"] == {**one, "description": "Words."}
+    assert schema["properties"]["words"] == {"type": "array", "items": one, "description": "Words."}
     assert schema["$defs"]["Reply"]["properties"]["text"] == {"type": "string"}
     assert "tables" not in schema["properties"]
 

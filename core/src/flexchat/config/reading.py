@@ -113,11 +113,22 @@ class ReadConfig:
         self._add_issues(path, issues)
         return instance
 
-    def read_table(self, name: str, load: Callable[[], type]) -> None:
-        """Read an unread table of a plugin into ``config.tables``; load returns the attrs class of its keys."""
+    def read_table(self, name: str, load: Callable[[], type], *, is_list: bool = False) -> None:
+        """Read an unread table of a plugin into ``config.tables``; load returns the attrs class of its keys.
+
+        Args:
+            is_list: Whether it is a list of such tables, which are read into a tuple.
+        """
         del self.unread[name]
+        data, table = self.document.data[name], None
         cls = self.attempt((name,), load)
-        table = None if cls is None else self.settings((name,), (), cls)
+        if cls is not None and not is_list:
+            table = self.settings((name,), (), cls)
+        elif cls is not None and isinstance(data, list):
+            tables = [self.settings((name, index), (), cls) for index in range(len(data))]
+            table = None if any(one is None for one in tables) else tuple(tables)
+        elif cls is not None:
+            self.problem((name,), f"expected a list of tables, got {describe_value(data)}; write [[{name}]]")
         if table is not None and self.config is not None:
             self.config = attrs.evolve(self.config, tables={**self.config.tables, name: table})
 

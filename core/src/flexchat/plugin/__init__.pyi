@@ -33,7 +33,14 @@ from ..errors import (
     ToolError as ToolError,
     ToolSourceError as ToolSourceError,
 )
-from .call import Call as Call, EarlierResult as EarlierResult, Stage as Stage, Rest as Rest, Step as Step
+from .call import (
+    Call as Call,
+    EarlierResult as EarlierResult,
+    Origin as Origin,
+    Stage as Stage,
+    Rest as Rest,
+    Step as Step,
+)
 from .contracts import (
     CheckedConfig as CheckedConfig,
     ConfigCheck as ConfigCheck,

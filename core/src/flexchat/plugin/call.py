@@ -213,6 +213,7 @@ class Call:
         seconds_left: Returns what is left of the turn's time; None if nothing limits it.
         tell: Called when it begins and with its outcome, instead of the plugins' event hooks.
         asker: Asks the person behind it, for ``ask``; None if there is no one to ask.
+        rule: Index and name of the rule that answers its turn; None if there is none.
         approve: Whether a person must approve it even if its tool does not require that: its rule or its turn does.
         report: Reports the progress of its tool; None without listeners.
         iteration: Which answer of the model asked for it, from 1; 0 outside the tool loop.
@@ -253,6 +254,7 @@ class Call:
     seconds_left: Callable[[], float | None] | None = None
     tell: Tell | None = None
     asker: Asker | None = None
+    rule: tuple[int, str | None] | None = None
     approve: bool = False
     report: Report | None = None
     iteration: int = 0
@@ -407,6 +409,7 @@ class Call:
             seconds_left=self.seconds_left,
             tell=self.tell,
             asker=self.asker,
+            rule=self.rule,
             approve=self.approve,
             report=self.report,
             iteration=self.iteration,

@@ -1076,8 +1076,9 @@ class ClosableFetcher(Fetcher, Closable, Protocol):
 class ConfigTable:
     """A top-level table of a configuration that a plugin reads: ``[NAME]``.
 
-    It is read into ``chat.config.tables[NAME]``, an instance of the class; a config without the table has no such
-    entry. Positions in errors, hints for misspelt keys and the table's part of the JSON Schema come from the class.
+    It is read into ``chat.config.tables[NAME]``, an instance of the class or, of a list of tables, a tuple of them; a
+    config without the table has no such entry. Positions in errors, hints for misspelt keys and the table's part of the
+    JSON Schema come from the class.
 
     Attributes:
         name: The table's name. Core's names are reserved.
@@ -1085,12 +1086,14 @@ class ConfigTable:
             Called only if the table is written, and for the JSON Schema: do heavy imports here.
         summary: One line for the JSON Schema.
         demo: Given the names of the existing tools, returns the table's content for use without a config (--demo).
+        is_list: Whether it is a list of tables, each with the keys of the class: ``[[NAME]]``.
     """
 
     name: str
     load: Callable[[], type]
     summary: str = ""
     demo: Callable[[Sequence[str]], Mapping[str, Any]] | None = None
+    is_list: bool = False
 
 
 class CheckedConfig(Protocol):

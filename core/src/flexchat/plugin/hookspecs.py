@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         ToolHandler,
     )
     from .hooks import AppInfo, ModelRequest
+    from .host import PluginHost
     from .tool_sources import SourceLoaderType, ToolSourceType
 
 hookspec = pluggy.HookspecMarker("flexchat")
@@ -141,7 +142,7 @@ def flexchat_register_checks() -> Iterable[ConfigCheck]:  # type: ignore[empty-b
 
 
 @hookspec
-def flexchat_register_chat_hooks(tables: Mapping[str, Any]) -> Iterable[object]:  # type: ignore[empty-body]
+def flexchat_register_chat_hooks(tables: Mapping[str, Any], plugins: PluginHost) -> Iterable[object]:  # type: ignore[empty-body]
     """Offer hooks of one chat, made from its config: gates, steps and event hooks that have settings.
 
     Asked once for each chat that is made. Each object has @hookimpl methods, as those of ``FlexChat.from_config(…,
@@ -150,6 +151,7 @@ def flexchat_register_chat_hooks(tables: Mapping[str, Any]) -> Iterable[object]:
     Args:
         tables: What was read of the tables of plugins, by name, as in ``chat.config.tables``. A chat made without a
             config has none.
+        plugins: The chat's plugins: to call hooks that you have defined, with ``plugins.ask``.
     """
 
 
@@ -164,7 +166,7 @@ def flexchat_add_hookspecs() -> Iterable[object]:  # type: ignore[empty-body]
 
 @hookspec
 def flexchat_app_opened(app: AppInfo) -> Awaitable[None] | None:
-    """A FlexChat comes into use: it was entered, or its first turn begins."""
+    """A FlexChat comes into use: it was entered, or its first turn or call of a tool begins."""
 
 
 @hookspec

@@ -233,10 +233,11 @@ class PluginHost:
                 object has no hook, an unknown one, or one that registers something other than steps.
         """
         objects: list[tuple[str, object]] = []
+        facts = {"tables": tables, "plugins": self}
         for implementation in reversed(self._manager.hook.flexchat_register_chat_hooks.get_hookimpls()):
             try:
                 with contained():
-                    offered: Any = implementation.function(*([tables] if implementation.argnames else []))
+                    offered: Any = implementation.function(*[facts[name] for name in implementation.argnames])
                     objects += [(implementation.plugin_name, each) for each in offered or ()]
             except Exception as error:
                 text = f"plugin {implementation.plugin_name}: {CHAT_HOOKS} failed: {_one_line(error)}"

@@ -301,6 +301,7 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         seconds_left=turn.clock.remaining_s,
         tell=functools.partial(_report_call, turn, round_, index),
         asker=functools.partial(ask, turn.request.on_question, turn.parts.limits, (turn, None), turn),
+        rule=None if turn.rule is None else (turn.rule[0], turn.rule[1].name),
         approve=turn.needs_approval,
         report=functools.partial(_report, turn) if turn.sink.has_receiver(ToolProgress) else None,
         iteration=round_.iteration,

@@ -52,7 +52,8 @@ def config_schema(plugins: PluginHost) -> Schema:
     del root["properties"]["tables"]
     for name, table in sorted(plugins.config_tables.by_name.items()):
         description = {"description": table.summary} if table.summary else {}
-        root["properties"][name] = {**builder.reference(table.load()), **description}
+        one = builder.reference(table.load())
+        root["properties"][name] = {**({"type": "array", "items": one} if table.is_list else one), **description}
     root["properties"]["$schema"] = {"type": "string", "description": "Where this schema is; for editors."}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
