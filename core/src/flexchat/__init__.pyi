@@ -42,6 +42,7 @@ from .domain import (
     ToolRetry as ToolRetry,
     ToolStarted as ToolStarted,
     Turn as Turn,
+    TurnAccepted as TurnAccepted,
     TurnCancelled as TurnCancelled,
     TurnFailed as TurnFailed,
     TurnFinished as TurnFinished,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import functools
 import hashlib
 import json
 import logging
 import os
+import time
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
@@ -20,6 +21,7 @@ import attrs
 from .assembly import Parts, assemble, assemble_rule, installed_plugins, plugins_for, split_model
 from .calls.manager import ToolLike, as_definition
 from .config.model import IntentTable, LimitsTable, ResponseRule, RuleTools, TopicTable
+from .conversations.effect_rows import time_text
 from .conversations.view import Conversations
 from .domain import (
     DEFAULT_TENANT,
@@ -40,18 +42,21 @@ from .domain.conversation import result_to_json
 from .domain.copies import with_own_tables
 from .domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnState
 from .domain.prices import Cost, PriceSettings
-from .domain.questions import OnQuestion
+from .domain.questions import OnQuestion, PendingQuestion, QuestionState, Reply
 from .domain.text import scrub
 from .domain.version import __version__
 from .errors import (
     ChatClosedError,
     ChatRequestError,
+    ForgottenAnswerError,
     ProviderError,
     ProviderProtocolError,
     ProviderRequestError,
     ProviderTimeoutError,
     StuckTurnError,
     TurnNotWaitingError,
+    TurnRunningError,
+    UnknownConversationError,
     UnknownTurnError,
 )
 from .events.log import EventLog
@@ -68,9 +73,9 @@ from .turn.active import ActiveTurn
 from .turn.engine import TurnEngine
 from .turn.handle import TurnHandle
 from .turn.keyed import JoinedTurn, KeyedTurns, KeyMemory
-from .turn.questions import ask
-from .turn.recording import MAX_RESUMES, ConversationRecorder
-from .turn.run import Explanation, close_turn, explain, preview, read_turn, run_turn
+from .turn.questions import Person, answer
+from .turn.recording import MAX_RESUMES, ConversationRecorder, turn_from_conversation
+from .turn.run import Explanation, accept_turn, close_turn, explain, preview, read_turn, run_turn
 
 if TYPE_CHECKING:
     from .config.document import ConfigDocument
@@ -79,6 +84,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+CANCEL_TIMEOUT_S = 30.0
+"""How long a turn of another process may take to be cancelled."""
 
 NOTIFY_TIMEOUT_S = 10.0  # for the plugins, when a chat is opened or closed
 
@@ -402,26 +410,46 @@ class FlexChat:
         tenant: str = DEFAULT_TENANT,
         context: Any = None,
         on_question: OnQuestion | None = None,
+        only_if_fit: bool = False,
     ) -> TurnHandle:
         """Take up a turn as ``resume`` does, and return it as ``start`` does, once it is this process's.
 
-        Its events begin with TurnResumed, and what stands of the turn.
+        Its events begin with TurnResumed, and what stands of the turn; of an accepted one, with TurnStarted.
+
+        Args:
+            only_if_fit: Leave the turn as it is, for another process, if this configuration does not fit it: then a
+                StuckTurnError is raised. One that was interrupted 6 times is left to a person.
 
         Raises:
             ChatRequestError, UnknownTurnError, TurnNotWaitingError, StuckTurnError, StorageError: As resume; other
                 errors are reported by the handle.
         """
-        return await self._start_resumed(id, tenant=tenant, context=context, on_question=on_question)
+        if only_if_fit:
+            await self._engine.check_fit(id, tenant=tenant)
+        return await self._start_resumed(
+            id, tenant=tenant, context=context, on_question=on_question, is_unasked=only_if_fit
+        )
+
+    async def report_stuck(self, id: str, why: str, *, tenant: str = DEFAULT_TENANT) -> None:
+        """Leave a turn that cannot go on to a person: ``turns`` shows the reason, and only ``resume`` takes it up.
+
+        Raises:
+            ChatRequestError, UnknownTurnError, TurnNotWaitingError, StorageError: As resume.
+        """
+        row, _ = await self._engine.journal.read(id, tenant=tenant)
+        assert self._engine.recorder is not None
+        await self._engine.recorder.abandon(row, why)
+        log.warning("the turn %s is not resumed any more: %s", row.id, why)
 
     async def _start_resumed(self, id: str, **how: Any) -> TurnHandle:
         event_log: EventLog[StreamEvent] = EventLog()
         return self._handle(await self._engine.restore_turn(id, receiver=event_log, **how), event_log)
 
     async def resume_interrupted(self, *, most: int = 4) -> list[TurnHandle]:
-        """Take up interrupted turns, of all tenants, the oldest first, and return those that run now.
+        """Take up interrupted turns, of all tenants, the oldest first, then accepted ones; return those that run now.
 
-        Of two processes that do this, one gets a turn. One that the configuration does not fit is left, as is one
-        that was interrupted 6 times: it may be the reason. Both are logged once; ``turns`` shows why they wait, and
+        Questions whose time has passed have no reply from then on, and their turns go on. Of two processes that do
+        this, one gets a turn. One that the configuration does not fit is left, as is one that was interrupted 6 times: it may be the reason. Both are logged once; ``turns`` shows why they wait, and
         ``resume`` takes them up nevertheless.
 
         Args:
@@ -431,14 +459,14 @@ class FlexChat:
             ChatRequestError: As resume. StorageError: The journal cannot be used.
         """
         await self._open()
-        handles, interrupted = [], await self._engine.journal.list_resumable(limit=most)
+        handles, journal = [], self._engine.journal
+        await journal.expire_questions()
+        interrupted = await journal.list_resumable(limit=most)
         for turn in interrupted:
             try:
-                if turn.fence > MAX_RESUMES:
-                    why = f"it was interrupted {turn.fence} times"
-                    assert self._engine.recorder is not None
-                    await self._engine.recorder.abandon(turn, why)
-                    log.warning("the turn %s is not resumed any more: %s", turn.id, why)
+                if turn.interruptions > MAX_RESUMES:
+                    why = f"it was interrupted {turn.interruptions} times"
+                    await self.report_stuck(turn.id, why, tenant=turn.tenant)
                 else:
                     handles.append(await self._start_resumed(turn.id, tenant=turn.tenant, is_unasked=True))
             except StuckTurnError as error:
@@ -456,6 +484,166 @@ class FlexChat:
             ChatRequestError, UnknownTurnError, TurnNotWaitingError, StorageError: As resume.
         """
         return await close_turn(self._engine, id, tenant=tenant)
+
+    async def cancel_turn(self, id: str, *, tenant: str = DEFAULT_TENANT, by: str = "") -> Turn:
+        """Cancel a turn wherever it runs, or end it where none does, and return it once it has ended.
+
+        The request is on the disk before anything else: if the turn's process dies, the next one carries it out.
+
+        Args:
+            by: Who requests it, for the record.
+
+        Raises:
+            ChatRequestError, UnknownTurnError, StorageError: As resume.
+            TurnNotWaitingError: It has ended.
+            TurnRunningError: The process that runs it has not ended it within 30 seconds; it will.
+        """
+        journal = self._engine.journal
+        row = await journal.request_cancel(id, tenant=tenant, by=by or "its caller")
+        until = time.monotonic() + CANCEL_TIMEOUT_S
+        while True:
+            if row.state in ("interrupted", "suspended", "accepted"):
+                with contextlib.suppress(TurnNotWaitingError):  # another process was faster
+                    return await self.close_turn(row.id, tenant=tenant)
+            elif row.state != "running":
+                return await self._ended_turn(row)
+            if time.monotonic() > until:
+                raise TurnRunningError(row.id)
+            await self.wait_for_change(row.id, timeout_s=0.5)
+            row, _ = await journal.events(row.id, tenant=tenant, after=2**31)
+
+    async def wait_for_change(self, id: str, *, timeout_s: float) -> None:
+        """Wait until another process may have changed a turn, or its events; at most so many seconds.
+
+        Args:
+            id: The turn's whole id.
+
+        Raises:
+            ChatRequestError: As resume.
+        """
+        assert self._engine.journal is not None
+        if self._engine.recorder is not None and self._engine.recorder.watcher is not None:
+            await self._engine.recorder.watcher.wait(id, timeout_s)
+
+    async def submit(
+        self,
+        message: str | ChatRequest,
+        *,
+        at: datetime | None = None,
+        priority: int = 0,
+        **options: Unpack[RequestOptions],
+    ) -> str:
+        """Accept a message of a kept conversation, to be answered later, in any process; return the turn's id.
+
+        It is on the disk when this returns. ``resume_interrupted`` and ``start_resumed`` run it, after the turns of its
+        conversation that were accepted before.
+
+        Args:
+            at: When it may begin, with a time zone; None for at once.
+            priority: Those with a higher one begin first.
+            options: As in respond.
+
+        Raises:
+            ChatRequestError: As respond, and as resume; it names no conversation, or ``at`` has no time zone.
+            KeyReusedError: Its idempotency key stands for another request.
+            StorageError: It cannot be kept.
+        """
+        request = self._request(message, options)
+        if at is not None and at.tzinfo is None:
+            raise ChatRequestError("at needs a time zone: datetime(2026, 12, 1, 9, tzinfo=UTC)")
+        if request.conversation is None:
+            raise ChatRequestError("only a turn of a kept conversation can be accepted: name its conversation")
+        _ = self._engine.journal
+        turn = self._engine.create_turn(request)
+        assert turn.journal is not None
+        if request.idempotency_key is not None:
+            bound = await self._keyed.bind(request, turn.info.id)
+            if bound != turn.info.id:
+                return bound
+        due_at = "" if at is None else time_text(at.timestamp())
+        await self._open()
+        await accept_turn(turn, turn.journal, due_at=due_at, priority=priority)
+        return turn.info.id
+
+    async def pending(
+        self,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        states: Sequence[QuestionState] | None = ("open",),
+        conversation: str | None = None,
+        turn: str | None = None,
+        remembered: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[PendingQuestion]:
+        """Return the kept questions, the newest first.
+
+        Args:
+            states: Only those in one of these; None for all.
+            remembered: Only those whose reply counts again, under this key or, if it is empty, under any.
+            before: Id of a question: only those asked before it.
+
+        Raises:
+            ChatRequestError, StorageError: As resume. UnknownQuestionError: There is no question ``before``.
+        """
+        return await self._engine.journal.questions(
+            tenant=tenant,
+            states=states,
+            conversation=conversation,
+            turn=turn,
+            remembered=remembered,
+            limit=limit,
+            before=before,
+        )
+
+    async def question(self, id: str, *, tenant: str = DEFAULT_TENANT) -> PendingQuestion:
+        """Return a kept question, by its id or the beginning of it.
+
+        Raises:
+            ChatRequestError, StorageError: As resume. UnknownQuestionError: There is none.
+        """
+        return await self._engine.journal.question(id, tenant=tenant)
+
+    async def answer(
+        self, id: str, reply: Reply, *, by: str = "", tenant: str = DEFAULT_TENANT, resume: bool = True
+    ) -> TurnHandle | None:
+        """Reply to a question, which any process may have asked; the first reply counts.
+
+        It is on the disk when this returns. If the turn is suspended, it goes on here, and is returned; otherwise the
+        process that runs it gets the reply.
+
+        Args:
+            id: The question's id, or the beginning of it.
+            by: Who replies, for the record.
+            resume: Whether a suspended turn goes on here; else ``resume_interrupted`` of some process takes it up.
+
+        Raises:
+            UnknownQuestionError: There is none.
+            ClosedQuestionError: It has a reply, has expired, or its turn has ended.
+            InvalidReplyError: The reply does not fit the question.
+            StorageError: It cannot be recorded.
+        """
+        self._refuse_if_closed()
+        row = await answer(self._engine.parts.questions, id, reply, tenant=tenant, by=by)
+        if row is None or not resume:
+            return None
+        try:
+            return await self.start_resumed(row.turn, tenant=tenant)
+        except (TurnNotWaitingError, UnknownTurnError):
+            return None  # it runs in some process, which gets the reply
+
+    async def revoke(self, id: str, *, tenant: str = DEFAULT_TENANT) -> PendingQuestion:
+        """Make a remembered reply count no more, and return its question; raises as ``question``."""
+        return await self._engine.journal.revoke(id, tenant=tenant)
+
+    @property
+    def questions_expire_s(self) -> float:
+        """Seconds for which a question of a kept turn waits for a reply; 0 if it does not. ``questions.expires``."""
+        return self._engine.parts.questions.expires_s
+
+    @questions_expire_s.setter
+    def questions_expire_s(self, seconds: float) -> None:
+        self._engine.parts.questions.expires_s = seconds
 
     async def turns(
         self,
@@ -584,7 +772,7 @@ class FlexChat:
             origin=origin,
             turn=turn,
             context=context,
-            asker=on_question and functools.partial(ask, on_question, self.config.limits, waiting, None),
+            asker=Person(on_question, self.config.limits, self._engine.parts.questions, None, waiting),
             path=place,
             is_new=not place,
         )
@@ -748,12 +936,21 @@ class FlexChat:
                 self._is_open = False
                 await self._tell("flexchat_app_closed")
 
+    async def _ended_turn(self, row: JournaledTurn) -> Turn:
+        if row.conversation and self.conversations is not None:
+            with contextlib.suppress(UnknownConversationError):
+                for record in await self.conversations.of(row.tenant).turns(row.conversation):
+                    if record.id == row.id:
+                        return turn_from_conversation(record, ChatRequest(row.message, conversation=row.conversation))
+        raise ForgottenAnswerError(row.id)
+
     def _recorder(self, store: ConversationStore, journal: SeparateJournal | None = None) -> ConversationRecorder:
         """Show the conversations of a store, and return what records turns there."""
         effects = self.tools.effects
         is_apart = effects.is_fixed or not hasattr(store, "ledger")
         apart = (effects.ledger if is_apart else None, journal)
         self.conversations = Conversations(store, apart=[each for each in apart if each is not None])
+        effects.questions, effects.is_apart = journal or getattr(store, "journal", None), is_apart
         return ConversationRecorder(
             store, journal, lease_s=effects.lease_s, keep_s=effects.keep_s, run_by=self._about_runs, effects=effects
         )

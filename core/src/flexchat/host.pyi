@@ -66,6 +66,7 @@ from .errors import (
     with_hint as with_hint,
 )
 from .events.log import EventLog as EventLog
+from .turn.questions import wait_for_answer as wait_for_answer
 from .events.sink import Feed as Feed
 from .files import path_exists as path_exists, read_file as read_file, refuse_other as refuse_other
 from .lazy import attach_stub as attach_stub

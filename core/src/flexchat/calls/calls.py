@@ -88,7 +88,7 @@ class ToolExecutor:
         prepared = self._prepared = PreparedTools({PYTHON.name: PYTHON, **parts.implementation_types}, parts.handlers)
         gates = parts.hooks.of("flexchat_before_tool_call")
         claim = ClaimEffect(parts.effects, registry, outcomes, mask, timeout_ms)
-        self.recalled = claim.recalled
+        self.recalled, self.was_claimed = claim.recalled, claim.was_claimed
         # Recall is outside the look-up: a call whose tool is gone since a crash must still report its effect. Approval
         # comes before the claim: a call that the person declines leaves no row in the ledger.
         core: list[Step] = [
@@ -97,7 +97,7 @@ class ToolExecutor:
             LookUp(registry, sources),
             CheckArguments(prepared, outcomes),
             *([Authorize(gates, outcomes)] if gates else []),
-            Approve(mask, claim.was_claimed),
+            Approve(mask),
             claim,
             Run(prepared, outcomes, parts.handlers, parts.stores, timeout_ms, parts.fetcher, open_sources or sources),
         ]
@@ -154,6 +154,8 @@ class ToolExecutor:
                     answer = await step(call, rest)
                 wrong = "" if isinstance(answer, ToolResult) else f"returned {type(answer).__name__}"
             except Exception:
+                if call.suspension is not None:
+                    raise call.suspension from None
                 log.exception("plugin %s: the step %s failed", plugin, step.name)
                 wrong = "failed"
             finally:

@@ -20,6 +20,7 @@ from ..domain.masking import Mask
 from ..domain.media import describe_media
 from ..errors import EffectUnknownError, StorageError, UnknownEffectError
 from ..plugin.call import Call, Rest, Stage
+from ..plugin.foreign import CallSuspended
 from ..schema.check import is_small
 from ..tools.registry import ToolRegistry
 from ..tools.results import shortened
@@ -59,12 +60,30 @@ class ClaimEffect:
         if call.tool.effect == "write":
             local = self.effects.local
             # In memory, nothing but this process can claim the effect, and this call cannot have been made before.
-            if call.is_new and local is not None and call.claimed is None:
+            if call.is_new and local is not None and call.claimed is None and call.approval is None:
                 row = NewEffect(local, call.turn, call.path, call.tool, call.arguments, self._write_out)
                 if local.begin(row):
                     return self._run_claimed(call, rest, row)
             return self._run_once(call, rest)
+        if call.approval is not None:
+            return self._run_approved(call, rest)
         return rest() if call.is_new else self._follow_row(call, rest)
+
+    async def _run_approved(self, call: Call, rest: Rest) -> ToolResult:
+        """Use up the approval of a call that claims nothing: it lets one run of the tool happen."""
+        approval, call.approval = call.approval, None
+        assert approval is not None
+        try:
+            if not await self.effects.use_approval(approval, call.turn.tenant, f"{call.turn.id} {call.path}"):
+                return self._unapproved(call)
+        except StorageError as error:
+            return self._refuse_unrecorded(call, error)
+        return await rest() if call.is_new else await self._follow_row(call, rest)
+
+    @staticmethod
+    def _unapproved(call: Call) -> ToolResult:
+        text = f"Not executed: the approval of this call of '{call.name}' is not valid, or was used before"
+        return ToolResult.failed(call.name, text)
 
     async def _follow_row(self, call: Call, rest: Rest) -> ToolResult:
         """Follow the row that an earlier run of this very call has left, even if the tool is no longer a write."""
@@ -91,6 +110,9 @@ class ClaimEffect:
                 return await self._run_claimed(call, rest, effect)
             case "lost":
                 return await self._recover_lost(call, rest, effect_call, effect)
+            case "unapproved":
+                call.claimed = None
+                return self._unapproved(call)
             case "ended" if effect.state == "unknown" and self._may_ask_again(call, effect):
                 return await self._recover_lost(call, rest, effect_call, effect)
             case "ended":
@@ -111,7 +133,7 @@ class ClaimEffect:
         Raises StorageError.
         """
         effect = await self._row(call)
-        if effect is None:
+        if effect is None or effect.state == "pending":  # it has changed nothing, and does not run any more
             return None
         if effect.state == "claimed":
             # This call will not run again to finish its claim, and its owner may be dead: that is unknown, not
@@ -161,7 +183,7 @@ class ClaimEffect:
         # pause grows: most calls end soon, and the others should not load the ledger.
         until, pause = time.monotonic() + self._patience_s(call), _FIRST_PAUSE_S
         while True:
-            claim = await self.effects.claim(effect_call)
+            claim = await self.effects.claim(effect_call, approval=call.approval)
             if claim.outcome != "running" or time.monotonic() + pause > until:
                 return claim
             await asyncio.sleep(pause)
@@ -186,8 +208,16 @@ class ClaimEffect:
         # Set before the tool starts: its thread may finish at any moment, even after the wait for it has ended.
         call.on_late_result = lambda value, error: self._record_late_result(effect, value, error)
         call.handle, call.remember = effect.handle, lambda handle: self._remember(call, effect, handle)
+        # Nothing is certain of the earlier attempt, so this one cannot begin anew as if there had been none.
+        call.may_have_acted = call.may_have_acted or (bool(earlier) and effect.handle is None)
         try:
             result = await rest()
+        except CallSuspended:
+            # Without its record, the row stays claimed until the write is retried, and the next run waits for it.
+            with contextlib.suppress(StorageError):
+                is_pending = call.has_started or call.handle is not None
+                await self.effects.release(effect, "it waits for the reply to a question", is_pending=is_pending)
+            raise
         # Recorded before the error travels on: a cancellation may be the last thing this process handles.
         except BaseException as error:
             when = "while the tool was running" if call.has_started else "before the tool was started"

@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Literal, TypeVar
 
-from ..conversations.effect_rows import EndState, seconds_since_boot
+from ..conversations.effect_rows import EndState, claimed_anew, now_text, seconds_since_boot
 from ..conversations.memory_ledger import MemoryLedger, NewEffect, Row
 from ..domain import Claim, Effect, EffectCall, ToolResult
+from ..domain.questions import Approval
 from ..errors import StorageError
-from ..plugin.contracts import EffectLedger
+from ..plugin.contracts import EffectLedger, TurnJournal
 
 log = logging.getLogger(__name__)
 
@@ -142,6 +143,8 @@ class Effects:
 
     Attributes:
         local: The ledger if it is the one in memory, which is used without awaiting anything.
+        questions: The journal that has the questions; None if none are kept.
+        is_apart: Whether the ledger is in another database than the journal.
     """
 
     def __init__(
@@ -156,6 +159,8 @@ class Effects:
         self.lease_s = lease_s
         self.is_fixed = is_fixed
         self.keep_s = keep_s
+        self.questions: TurnJournal | None = None
+        self.is_apart = True
         self._begin()
 
     @property
@@ -191,14 +196,28 @@ class Effects:
         self._forget_old()
         return row.ledger.end(row, state, result)
 
-    async def claim(self, call: EffectCall, *, take_over: bool = False) -> Claim:
-        """Claim an effect. One that is "yours" must be finished or released. Raises StorageError.
+    async def use_approval(self, approval: Approval, tenant: str, by: str, *, may_repeat: bool = False) -> bool:
+        """Use up an approval where the questions are; see TurnJournal. Raises StorageError."""
+        journal = self.questions
+        return journal is not None and await journal.use_approval(approval, tenant=tenant, by=by, may_repeat=may_repeat)
+
+    async def claim(self, call: EffectCall, *, take_over: bool = False, approval: Approval | None = None) -> Claim:
+        """Claim an effect, and use up its approval. One that is "yours" must be finished or released.
+
+        Raises StorageError.
 
         A cancellation waits until the outcome is known, and gives the claim back; one that was taken over from an
         earlier call, which may have taken effect, becomes unknown.
         """
         if self._process != os.getpid():
             self._begin()  # a fork is a separate process, without our thread
+        used: dict[str, Any] = {}
+        if approval is not None:
+            if not self.is_apart and getattr(self.ledger, "holds_questions", False):
+                used = {"approval": approval}
+            # Two transactions: a process that dies between them leaves an approval that only this effect can use again.
+            elif not await self.use_approval(approval, call.tenant, call.key, may_repeat=True):
+                return Claim("unapproved", claimed_anew(call, None, self.owner, now_text()))
         if self.local is not None:
             return await self.local.claim(call, owner=self.owner, lease_s=math.inf, take_over=take_over)
         # Taken before the ledger is asked, so that the thread cannot end between the claim and its first renewal.
@@ -206,7 +225,7 @@ class Effects:
         # Measured before the request: the ledger starts the lease later, so our idea of its end is never too late.
         asked_at, is_ours = seconds_since_boot(), False
         try:
-            claiming = self.ledger.claim(call, owner=self.owner, lease_s=self.lease_s, take_over=take_over)
+            claiming = self.ledger.claim(call, owner=self.owner, lease_s=self.lease_s, take_over=take_over, **used)
             claim, cancelled = await self._finish_uncancelled(claiming)
             is_ours = claim.outcome == "yours"
         finally:
@@ -248,9 +267,10 @@ class Effects:
         """
         return await self._write(self.ledger.finish, row, state=state, result=result, note=note)
 
-    async def release(self, row: Row, note: str) -> bool:
-        """Release a claim of ours whose tool was never started. Returns and raises as finish."""
-        return await self._write(self.ledger.release, row, note=note)
+    async def release(self, row: Row, note: str, *, is_pending: bool = False) -> bool:
+        """Release a claim of ours whose tool was never started, or waits for a reply. Returns and raises as finish."""
+        pending = {"is_pending": True} if is_pending else {}
+        return await self._write(self.ledger.release, row, note=note, **pending)
 
     def finish_late(self, row: Row, state: Literal["done", "failed"], result: str | None) -> None:
         """Settle an effect of ours that was unknown; on the event loop, in the background."""

@@ -23,7 +23,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, ClassVar
 
 import attrs
@@ -33,6 +33,7 @@ from ..domain import ToolResult, ToolRetry
 from ..domain.copies import copied, read_only
 from ..domain.fetching import Fetcher
 from ..domain.masking import Mask
+from ..domain.questions import NOBODY
 from ..domain.text import is_encodable, scrub_json
 from ..errors import ArgumentsError, ToolError, nearest
 from ..plugin.call import Call, Deadline, Rest, Stage, Tell, current_call
@@ -198,7 +199,6 @@ class Approve:
     name: ClassVar[str] = "approve"
     stage: ClassVar[Stage] = "approve"
     mask: Mask
-    was_claimed: Callable[[Call], Awaitable[bool]]
 
     def __call__(self, call: Call, rest: Rest) -> Coroutine[Any, Any, ToolResult]:
         """Let calls of other tools pass straight through."""
@@ -207,14 +207,17 @@ class Approve:
 
     async def _ask_person(self, call: Call, rest: Rest) -> ToolResult:
         # A resumed turn must not ask again about a call that was approved before.
-        if await self.was_claimed(call):  # it may have taken effect, and a refusal would contradict that
+        if await call.was_claimed():  # it may have taken effect, and a refusal would contradict that
             return await rest()
-        reply = await call.ask(self._approval_question(call))
+        details = {"arguments": self.mask.data(call.arguments)}
+        reply = await call.ask(self._approval_question(call), digest=call.approval_digest(), details=details)
         if reply.action == "accept":
+            call.is_approved = True
             call.note("approved")
             return await rest()
-        if reply.action == "decline" and not reply.why:
-            return ToolResult.failed(call.name, f"Not executed: the user did not approve this call of '{call.name}'")
+        if reply.action == "decline" and reply.why != NOBODY:
+            text = f"Not executed: the user did not approve this call of '{call.name}'"
+            return ToolResult.failed(call.name, text, hint=reply.why or None)
         text = f"Not executed: a person must approve '{call.name}', and nobody approved this call"
         return ToolResult.failed(call.name, text, hint=reply.why or "the question was closed without an answer")
 
@@ -319,6 +322,8 @@ class Run:
         except ArgumentsError as error:
             return self.outcomes.of_arguments(call.name, error), None
         except Exception as error:  # noqa: BLE001  a tool may raise anything, and the model gets it
+            if call.suspension is not None:  # caught by the tool, and converted to another error
+                raise call.suspension from None
             # Only our own deadline: a TimeoutError of the tool's own is an error like any other.
             if isinstance(error, TimeoutError) and deadline.expired():
                 log.warning("tool %s: not finished after %d ms", call.name, limit_ms)

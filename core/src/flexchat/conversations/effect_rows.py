@@ -37,9 +37,11 @@ def time_text(seconds: float) -> str:
 
 def outcome_of(row: Effect, call: EffectCall, owner_lives: bool, take_over: bool) -> ClaimOutcome:
     """Return the outcome of claiming a key that already has a row."""
-    if not row.owner:  # released: no tool has run, so even a different call may claim it
+    is_same = (row.tool, row.digest, row.tenant) == (call.tool, call.digest, call.tenant)
+    # Released: no tool has run, so even a different call may claim it. A pending one has a handle perhaps.
+    if not row.owner and (is_same or row.state != "pending"):
         return "yours"
-    if (row.tool, row.digest, row.tenant) != (call.tool, call.digest, call.tenant):
+    if not is_same:
         return "other"
     may_repeat = row.handle is not None or (row.honours_key and call.honours_key)
     if row.state == "unknown" and may_repeat and take_over:
@@ -53,13 +55,14 @@ def outcome_of(row: Effect, call: EffectCall, owner_lives: bool, take_over: bool
 
 def claimed_anew(call: EffectCall, before: Effect | None, owner: str, now: str) -> Effect:
     """Return the row of a claim that is "yours". The handle of an earlier claim of the same call stays."""
+    has_run = before is not None and (before.owner or before.state == "pending")
     return Effect(
         **attrs.asdict(call, recurse=False, filter=lambda field, _: field.name != "honours_key"),
         state="claimed",
         owner=owner,
         fence=1 if before is None else before.fence + 1,
         claimed_at=now,
-        handle=before.handle if before is not None and before.owner else None,
+        handle=before.handle if before is not None and has_run else None,
         # An earlier attempt without the key is not undone by this one, which has it.
         honours_key=call.honours_key and (before is None or not before.owner or before.honours_key),
     )
@@ -77,10 +80,12 @@ def finished(row: Effect, state: EndState, result: str | None, note: str, now: s
     return attrs.evolve(row, state=state, result=result, note=note, ended_at=now)
 
 
-def released(row: Effect, note: str, now: str) -> Effect | None:
+def released(row: Effect, note: str, now: str, is_pending: bool = False) -> Effect | None:
     """Return the row of a released claim; None if this comes too late, or if its tool has started a job."""
-    if row.state != "claimed" or row.handle is not None:
+    if row.state != "claimed" or (row.handle is not None and not is_pending):
         return None
+    if is_pending:
+        return attrs.evolve(row, state="pending", owner="", note=note)
     return attrs.evolve(row, state="failed", owner="", note=note, ended_at=now)
 
 
@@ -90,6 +95,8 @@ def settled(
     """Return the row as settled by a person. Raises CannotSettleError if there is nothing to settle."""
     if row.state == "claimed" and owner_lives:
         raise CannotSettleError(f"the effect {row.key[:8]} ('{row.tool}') is still running: wait for its end")
+    if row.state == "pending":
+        raise CannotSettleError(f"the effect {row.key[:8]} ('{row.tool}') has changed nothing yet: {row.note}")
     if row.state in ("done", "failed"):
         by_whom = f"settled by {row.settled_by}" if row.settled_by else "its tool said so"
         text = f"the effect {row.key[:8]} ('{row.tool}') is {row.state} since {row.ended_at}: {by_whom}"

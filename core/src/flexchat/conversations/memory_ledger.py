@@ -13,6 +13,7 @@ import attrs
 
 from ..domain import Claim, Effect, EffectCall, EffectState, ToolDefinition, ToolResult, TurnInfo
 from ..domain.effects import effect_key
+from ..domain.questions import Approval
 from ..errors import UnknownEffectError
 from . import effect_rows
 from .effect_rows import EndState, now_text, seconds_since_boot
@@ -77,7 +78,15 @@ class MemoryLedger:
         self._leases: dict[str, float] = {}  # when each owner's lease expires
         self._lock = threading.Lock()
 
-    async def claim(self, call: EffectCall, *, owner: str, lease_s: float, take_over: bool = False) -> Claim:
+    async def claim(
+        self,
+        call: EffectCall,
+        *,
+        owner: str,
+        lease_s: float,
+        take_over: bool = False,
+        approval: Approval | None = None,
+    ) -> Claim:
         """Claim an effect; see EffectLedger."""
         with self._lock:
             # Look-up and claim under one lock: of two threads with the same call, only one may run its tool.
@@ -130,9 +139,9 @@ class MemoryLedger:
         """Record how a claim ended; see EffectLedger."""
         return self._change(key, fence, lambda row: effect_rows.finished(row, state, result, note, now_text()))
 
-    async def release(self, key: str, fence: int, *, note: str) -> bool:
+    async def release(self, key: str, fence: int, *, note: str, is_pending: bool = False) -> bool:
         """Release a claim; see EffectLedger."""
-        return self._change(key, fence, lambda row: effect_rows.released(row, note, now_text()))
+        return self._change(key, fence, lambda row: effect_rows.released(row, note, now_text(), is_pending))
 
     async def settle(
         self,

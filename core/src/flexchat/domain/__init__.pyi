@@ -42,6 +42,7 @@ from .events import (
     ToolFinished as ToolFinished,
     ToolProgress as ToolProgress,
     ToolStarted as ToolStarted,
+    TurnAccepted as TurnAccepted,
     TurnCancelled as TurnCancelled,
     TurnEvent as TurnEvent,
     TurnFailed as TurnFailed,

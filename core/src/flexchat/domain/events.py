@@ -244,11 +244,25 @@ class TurnCancelled(TurnEvent):
 
 
 @attrs.frozen(kw_only=True)
+class TurnAccepted(TurnEvent):
+    """A turn is kept, to begin later, in any process; for plugins only.
+
+    Attributes:
+        due_at: When it may begin: ISO 8601, UTC; empty for at once.
+        priority: Those with a higher one begin first.
+    """
+
+    due_at: str
+    priority: int
+
+
+@attrs.frozen(kw_only=True)
 class TurnSuspended(TurnEvent):
     """The turn waits for replies to its questions, and holds nothing meanwhile; a reply resumes it, in any process.
 
     Attributes:
-        turn: The part of it that exists by then; its ``pending`` are the questions.
+        turn: The part of it that exists by then; its ``pending`` are the questions. Its status is "accepted" if it has
+            not begun, because another turn of its conversation waits (questions.new_message = "queue").
     """
 
     turn: Turn
@@ -270,6 +284,7 @@ TURN_EVENTS: tuple[type[TurnEvent], ...] = (
     TurnFailed,
     TurnCancelled,
     TurnSuspended,
+    TurnAccepted,
 )
 
 StreamEvent = ChatEvent | TurnEvent

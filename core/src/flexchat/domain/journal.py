@@ -80,6 +80,11 @@ class JournaledTurn:
     due_at: str = ""
     priority: int = 0
 
+    @property
+    def interruptions(self) -> int:
+        """How often a process has taken it up, less the times for which it was suspended."""
+        return self.fence - self.suspensions
+
 
 @attrs.frozen(kw_only=True)
 class TurnKey:

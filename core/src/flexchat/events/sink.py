@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..domain import StreamEvent, TurnEvent, TurnFinished, TurnInfo
+from ..domain import StreamEvent, TurnEvent, TurnFinished, TurnInfo, TurnSuspended
 from ..plugin.hooks import Hooks
 from .log import EventLog
 
@@ -158,7 +158,7 @@ class Sink:
     async def emit_end(self, event: TurnEvent, within_s: float) -> None:
         """Report how the turn ended: to the plugins, which have ``within_s`` seconds, then to the reader or the log.
 
-        The reader gets only a TurnFinished; for any other end, it gets the error.
+        The reader gets a TurnFinished or TurnSuspended; for any other end, it gets the error.
         """
         try:
             if self._hooks.wants(type(event)):
@@ -168,7 +168,7 @@ class Sink:
             log.warning("the plugins take over %.1f s to handle a %s", within_s, type(event).__name__)
         # Also if the plugins take too long or the task is cancelled: readers wait for this event to stop.
         finally:
-            if isinstance(event, TurnFinished) or self._log is not None:
+            if isinstance(event, TurnFinished | TurnSuspended) or self._log is not None:
                 self.pass_on(event)
 
     async def announce(self, event: TurnEvent, further: Iterable[StreamEvent] = ()) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import json
 import math
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
@@ -16,8 +17,9 @@ import attrs
 
 from ..domain import RetrievalHits, ToolDefinition, ToolResult, TurnInfo, new_call_id
 from ..domain.effects import arguments_digest
-from ..domain.questions import NOBODY, Question, Reply
+from ..domain.questions import NOBODY, Approval, PendingQuestion, Question, Reply
 from ..errors import did_you_mean
+from .foreign import CallSuspended
 
 
 @attrs.frozen(kw_only=True)
@@ -79,8 +81,16 @@ Rest = Callable[[], Coroutine[Any, Any, ToolResult]]
 Tell = Callable[["Call", ToolResult | None], Awaitable[None]]
 """Called when a call begins (None), and with its outcome unless the turn is cancelled."""
 
-Asker = Callable[["Call", Question], Awaitable[Reply]]
-"""Asks the person behind a turn, and returns the reply."""
+
+class Asker(Protocol):
+    """The person behind a call."""
+
+    async def __call__(self, call: Call, question: Question) -> Reply:
+        """Ask the person, and return the reply."""
+
+    async def remembered(self, key: str, tenant: str) -> PendingQuestion | None:
+        """Return the question whose reply counts again under this key; None if there is none."""
+
 
 Report = Callable[["Call", float, float | None, str], Awaitable[None]]
 """Reports how far a tool is: how much is done, of how much (None: unknown), and what is being done."""
@@ -134,6 +144,9 @@ class Runner(Protocol):
 
     async def run(self, call: Call) -> ToolResult:
         """Run all steps."""
+
+    async def was_claimed(self, call: Call) -> bool:
+        """Return whether this very call has claimed its effect before."""
 
 
 class Claimed(Protocol):
@@ -238,6 +251,9 @@ class Call:
         attempts: How often it has been started.
         deadline: The time limit of the attempt that runs; None while none does.
         questions: How many questions it has asked.
+        approval: The kept approval of this call, which the claim uses up; None if it needs none, or got it live.
+        is_approved: Whether a person has approved this call: no step need ask again.
+        suspension: What ended its run; None unless it waits for a reply.
         reported_at: When it last reported its progress, by time.monotonic().
     """
 
@@ -273,6 +289,9 @@ class Call:
     )
     deadline: Deadline | None = attrs.field(default=None, init=False, repr=False)
     questions: int = attrs.field(default=0, init=False, repr=False)
+    approval: Approval | None = attrs.field(default=None, init=False, repr=False)
+    is_approved: bool = attrs.field(default=False, init=False, repr=False)
+    suspension: CallSuspended | None = attrs.field(default=None, init=False, repr=False)
     reported_at: float = attrs.field(default=-math.inf, init=False, repr=False)
     _waits: int = attrs.field(default=0, init=False, repr=False)
     children: int = attrs.field(default=0, init=False, repr=False)
@@ -290,7 +309,17 @@ class Call:
         """Add a sentence to the record, for people."""
         self.notes.append(text)
 
-    async def ask(self, message: str, schema: Mapping[str, Any] | None = None, *, url: str = "") -> Reply:
+    async def ask(
+        self,
+        message: str,
+        schema: Mapping[str, Any] | None = None,
+        *,
+        url: str = "",
+        digest: str = "",
+        details: Mapping[str, Any] | None = None,
+        remember: Mapping[str, str] | None = None,
+        expires_s: float | None = None,
+    ) -> Reply:
         """Ask the person behind the call, and return the reply. No time limit of the tool or the turn runs meanwhile.
 
         For steps at the stages "authorize", "approve" and "reserve", and for gates. Only the action "accept" is a yes:
@@ -302,13 +331,79 @@ class Call:
             message: What the person reads. Name what they decide about: a resumed turn compares the text.
             schema: JSON Schema of the object that answers; its properties become the fields of a form. None: yes or no.
             url: A page where the person does something, in place of a form.
+            digest, details, remember, expires_s: As in Question. With a digest (``approval_digest``), a yes becomes the
+                call's ``approval``, which lets it run once.
 
         Raises:
+            CallSuspended: There is no reply, and the question is kept: let it through, the call runs again later.
             StorageError, LostTurnError: The turn is kept, and question or reply cannot be recorded.
         """
         if self.asker is None:
             return Reply(action="decline", why=NOBODY)
-        return await self.asker(self, Question(message=message, schema=schema, url=url))
+        question = Question(
+            message=message,
+            schema=schema,
+            url=url,
+            digest=digest,
+            details=details or {},
+            remember=remember or {},
+            expires_s=expires_s,
+        )
+        return await self.asker(self, question)
+
+    async def remembered(self, key: str) -> PendingQuestion | None:
+        """Return the question whose reply counts again under a key of its ``remember``; None if there is none.
+
+        Raises:
+            StorageError: It cannot be read.
+        """
+        return None if self.asker is None else await self.asker.remembered(key, self.turn.tenant)
+
+    async def was_claimed(self) -> bool:
+        """Return whether this very call has claimed its effect before: it was approved, and the ledger decides."""
+        return self.runner is not None and await self.runner.was_claimed(self)
+
+    def approval_digest(self, policy: Any = None) -> str:
+        """Return the digest of what a person approves: this call, its tool's definition, its arguments, and a policy.
+
+        Args:
+            policy: What requires the approval, JSON data: with another policy, the call needs another approval.
+        """
+        tool = self.tool
+        definition = None if tool is None else attrs.asdict(tool)
+        site = [self.turn.tenant, self.turn.conversation, self.turn.id, self.path]
+        text = json.dumps([site, definition, policy], sort_keys=True, default=_stable_repr)
+        arguments = self.arguments if not isinstance(self.arguments, Mapping) else dict(self.arguments)
+        try:
+            return arguments_digest(text, arguments)
+        except ValueError:  # given in code, and not expressible in JSON
+            return arguments_digest(text, repr(arguments))
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether it may run again from its beginning: no write around it has started that may have changed something.
+
+        A tool that is marked with ``asks_first`` has changed nothing yet; one with a handle starts nothing again.
+        """
+        call: Call | None = self
+        while call is not None:
+            if call.may_have_acted:
+                return False
+            changes = call.has_started and call.tool is not None and call.tool.effect == "write"
+            if changes and not (call.tool is not None and call.tool.asks_first) and call.handle is None:
+                return False
+            call = call.parent
+        return True
+
+    def suspend(self, question: str) -> CallSuspended:
+        """Return the error that ends the run of this call, and of those around it, until a question has its reply."""
+        call: Call | None = self
+        while call is not None:
+            # Noted as well as raised: a tool that catches the error is suspended nevertheless.
+            call.suspension = CallSuspended(question)
+            call = call.parent
+        assert self.suspension is not None
+        return self.suspension
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
@@ -377,6 +472,7 @@ class Call:
             raise RuntimeError("the tool has not been looked up: the call cannot start over")
         if len(self.restarts) >= MAX_AGAIN:
             raise RuntimeError(f"the call has started over {MAX_AGAIN} times")
+        self.approval, self.is_approved = None, False  # they were for the other arguments
         place = len(self.restarts)
         # Counted before the steps run again, so that a step that always starts over comes to its limit.
         self.restarts += (None,)
@@ -418,6 +514,15 @@ class Call:
             path=path or self.next_place(),
             is_new=self.is_new,
         )
+
+
+def _stable_repr(value: Any) -> Any:
+    """Return JSON data for a value, the same in every process."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, tuple | set | frozenset):
+        return sorted(map(repr, value)) if not isinstance(value, tuple) else list(value)
+    return getattr(value, "__qualname__", type(value).__qualname__)
 
 
 current_call: contextvars.ContextVar[Call | None] = contextvars.ContextVar("flexchat_call", default=None)

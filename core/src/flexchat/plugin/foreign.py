@@ -17,6 +17,20 @@ from collections.abc import Callable
 from typing import Any
 
 
+class CallSuspended(asyncio.CancelledError):
+    """Ends the run of a tool call that waits for a reply; it runs again once there is one.
+
+    A CancelledError, so that a tool's clean-up runs and nothing takes it for a failure.
+
+    Attributes:
+        question: The id of the question.
+    """
+
+    def __init__(self, question: str) -> None:
+        super().__init__(f"the call waits for the reply to the question {question}")
+        self.question = question
+
+
 class ForeignError(RuntimeError):
     """Replaces a BaseException that is not an Exception; the text names it, and it is the cause."""
 
@@ -62,7 +76,7 @@ def is_meant(error: BaseException) -> bool:
     That is: the task is cancelled, its coroutine is being closed, or a signal handler raised it.
     """
     if isinstance(error, asyncio.CancelledError):
-        return is_being_cancelled()
+        return isinstance(error, CallSuspended) or is_being_cancelled()
     if isinstance(error, GeneratorExit):
         return _running_task() is None
     return isinstance(error, KeyboardInterrupt | SystemExit) and _was_raised_by_signal(error)

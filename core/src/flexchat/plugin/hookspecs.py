@@ -329,6 +329,16 @@ def flexchat_turn_cancelled(info: TurnInfo, turn: Turn) -> Awaitable[None] | Non
 
 
 @hookspec
+def flexchat_turn_accepted(info: TurnInfo, due_at: str, priority: int) -> Awaitable[None] | None:
+    """A turn is kept, to begin later, in any process (``FlexChat.submit``). After a crash this may not be called.
+
+    Args:
+        due_at: When it may begin: ISO 8601, UTC; empty for at once.
+        priority: Those with a higher one begin first.
+    """
+
+
+@hookspec
 def flexchat_turn_suspended(info: TurnInfo, turn: Turn) -> Awaitable[None] | None:
     """The turn waits for replies to its questions, ``turn.pending``, and holds nothing meanwhile.
 

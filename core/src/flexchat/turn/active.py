@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import logging
@@ -37,18 +38,20 @@ from ..domain import (
 )
 from ..domain.masking import Mask
 from ..domain.prices import Cost
+from ..domain.questions import PendingQuestion
 from ..errors import InterruptedTurnError, NestedTurnError, UnknownConversationError
 from ..events.sink import Sink
 from ..llms.llm import Llms
 from ..plugin.call import Call, Cited, EarlierResult, Origin, current_turn
 from ..plugin.contracts import ConversationStore
-from ..plugin.foreign import contained
+from ..plugin.foreign import CallSuspended, contained
 from ..plugin.hooks import Hooks, record_of
 from ..schema.answer_format import AnswerFormat, answer_format
 from ..tools.registry import ToolRegistry
 from ..tools.results import json_facts, whole_text
 from .clock import Clock
 from .journal import Journal
+from .live_questions import LiveQuestions
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +60,7 @@ MAX_NESTED_TURNS = 5
 
 
 NOT_STARTED = "Not executed: the turn ended before the tool was started"
+SUSPENDED = "Not executed yet: it waits for the reply to a question"
 _INTERRUPTED = "Interrupted: the turn ended while the tool was running, so what it did is unknown"
 
 
@@ -83,17 +87,29 @@ class CallRound:
         """Return a record for each call of a turn that ends before all of them have a result."""
         return [record or self._interrupted_record(index, registry) for index, record in enumerate(self.records)]
 
+    def suspension_of(self, index: int) -> CallSuspended:
+        """Return what ended the run of a call that waits for a reply."""
+        call = self.calls[index]
+        assert call is not None
+        assert call.suspension is not None
+        return call.suspension
+
     def _interrupted_record(self, index: int, registry: ToolRegistry) -> ToolCallRecord:
         requested, call = self.requested[index], self.calls[index]
         name = registry.name_of(requested.name)
         if call is None:
             return record_of(requested, name, ToolResult.failed(name, NOT_STARTED), self.iteration, {})
         # Only a call whose tool was never started may be called not executed: a started one may have acted.
-        result = ToolResult.failed(name, _INTERRUPTED if call.has_started else NOT_STARTED)
+        text = SUSPENDED if call.suspension else _INTERRUPTED if call.has_started else NOT_STARTED
+        result = ToolResult.failed(name, text)
         facts = json_facts(call.facts, name)
-        if call.begun_effect is not None:
+        if call.begun_effect is not None and call.suspension is None:
             facts.setdefault("effect", {"key": call.begun_effect.key, "state": "unknown"})
         return record_of(requested, name, result, self.iteration, facts)
+
+
+class TurnStopped(asyncio.CancelledError):
+    """Ends a turn that is taken up after its cancellation was requested."""
 
 
 @attrs.define(kw_only=True)
@@ -113,6 +129,7 @@ class TurnParts:
         store: Where the conversations are kept; None if none are.
         has_ceiling: Whether limits.turn_cost or limits.turn_tokens is set.
         spent: What the models have cost, by tenant.
+        questions: Those that calls of this process are waiting for.
     """
 
     llms: Llms
@@ -122,6 +139,7 @@ class TurnParts:
     mask: Mask = attrs.field(factory=Mask)
     store: ConversationStore | None = None
     spent: dict[str, Cost] = attrs.field(factory=dict)
+    questions: LiveQuestions = attrs.field(factory=LiveQuestions)
     has_ceiling: bool = attrs.field(init=False)
     _formats: dict[int, tuple[ResponseFormat, AnswerFormat]] = attrs.field(factory=dict, init=False)
 
@@ -180,6 +198,8 @@ class ActiveTurn:
         is_over: Whether all its events have been sent, so that no turn can run inside it any more.
         journal: Where its steps are written; None where conversations are not kept.
         is_interrupted: Whether it was stopped in order to be resumed, here or by another process.
+        is_stopped: Whether its cancellation was requested in the journal.
+        pending: Its open questions by id, when it is suspended.
     """
 
     info: TurnInfo
@@ -220,6 +240,8 @@ class ActiveTurn:
     is_over: bool = False
     journal: Journal | None = None
     is_interrupted: bool = False
+    is_stopped: bool = False
+    pending: dict[str, PendingQuestion] = attrs.field(factory=dict)
 
     def enclosing(self) -> Iterator[ActiveTurn]:
         """Yield this turn and those around it, from the inside out."""
@@ -347,6 +369,8 @@ async def end_replay(turn: ActiveTurn) -> None:
         return
     # Before the check: the end of a closed turn is reported to the real listeners as well.
     turn.sink, journal.live_sink = journal.live_sink, None
+    if journal.turn.cancelled_by:
+        raise TurnStopped
     if journal.is_closed:
         raise InterruptedTurnError(turn.info.id)
     # Noted at the first new step, not when the turn is taken: replaying writes nothing.

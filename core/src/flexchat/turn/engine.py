@@ -25,7 +25,7 @@ from ..schema.answer_format import answer_format
 from .active import ActiveTurn, TurnParts, new_turn_id, outer_turn
 from .clock import Clock
 from .journal import Journal
-from .recording import ConversationRecorder
+from .recording import MAX_RESUMES, ConversationRecorder
 from .routing import Router, find_recorded_rule
 
 log = logging.getLogger(__name__)
@@ -50,11 +50,15 @@ class TurnEngine:
         self.parts = TurnParts(llms=llms, tools=tools, limits=config.limits, hooks=hooks, mask=mask, store=store)
         self.router = Router(config, stores or {}, usual_thresholds, mask)
         self.explaining = asyncio.Lock()
-        self.recorder = recorder
+        self.questions, self.recorder = config.questions, recorder
+        self.parts.questions.expires_s = config.questions.expires_s or 0.0
+        if recorder is not None:
+            recorder.watch(self.parts.questions)
 
     def record_in(self, recorder: ConversationRecorder) -> None:
         """Record conversations with this recorder from now on."""
         self.recorder, self.parts.store = recorder, recorder.store
+        recorder.watch(self.parts.questions)
 
     def create_turn(
         self, request: ChatRequest, receiver: Feed | EventLog[StreamEvent] | None = None, *, is_whole: bool = False
@@ -115,22 +119,36 @@ class TurnEngine:
         outer, _ = outer_turn(), self.journal
         assert self.recorder is not None
         journal, request = await self.recorder.acquire(id, tenant=tenant)
-        journal.is_closed = is_closed
+        journal.is_closed = is_closed or bool(journal.turn.cancelled_by)
         try:
-            if is_unasked and journal.is_undecided_elsewhere:
-                why = "it began with another configuration, and no rule had been chosen"
-                raise StuckTurnError(journal.turn.id, why)
-            if not is_closed:
-                self._check_configuration(journal)
+            if not journal.is_closed:
+                self._check_configuration(journal, is_unasked=is_unasked)
         except StuckTurnError as error:
             # The turn is ours by now: released, it can be resumed by a program whose configuration fits it.
             await journal.release(error.why)
             raise
         info = TurnInfo(id=journal.turn.id, conversation=journal.turn.conversation, tenant=journal.turn.tenant)
-        # The turn starts with a silent sink: the steps that it replays have been reported before.
-        journal.live_sink = Sink(info, self.parts.hooks, receiver)
+        sink = Sink(info, self.parts.hooks, receiver)
+        if journal.is_resumed or journal.is_closed:
+            # The turn starts with a silent sink: the steps that it replays have been reported before.
+            journal.live_sink, sink = sink, Sink(info, Hooks())
         request = attrs.evolve(request, context=context, on_question=on_question)
-        return self._active(info, request, Sink(info, Hooks()), outer, journal)
+        return self._active(info, request, sink, outer, journal)
+
+    async def check_fit(self, id: str, *, tenant: str) -> None:
+        """Check that this configuration fits a turn, which stays as it is.
+
+        Raises:
+            StuckTurnError: It does not, or the turn was interrupted too often; then it is left to a person.
+            ChatRequestError, UnknownTurnError, StorageError: It cannot be read.
+        """
+        row, entries = await self.journal.read(id, tenant=tenant)
+        assert self.recorder is not None
+        if row.interruptions > MAX_RESUMES:
+            why = f"it was interrupted {row.interruptions} times"
+            await self.recorder.abandon(row, why)
+            raise StuckTurnError(row.id, why)
+        self._check_configuration(self.recorder.open(row, entries), is_unasked=True)
 
     @property
     def journal(self) -> TurnJournal:
@@ -141,7 +159,10 @@ class TurnEngine:
             raise ChatRequestError("the store of the conversations keeps no journal of turns")
         return self.recorder.journal
 
-    def _check_configuration(self, journal: Journal) -> None:
+    def _check_configuration(self, journal: Journal, *, is_unasked: bool) -> None:
+        if is_unasked and journal.is_undecided_elsewhere:
+            why = "it began with another configuration, and no rule had been chosen"
+            raise StuckTurnError(journal.turn.id, why)
         if journal.rule is None:
             return
         _, rule = find_recorded_rule(self.router.rules, journal.rule, journal.turn.id)

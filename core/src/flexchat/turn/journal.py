@@ -2,6 +2,7 @@
 
 What the entries hold, by kind:
 
+accepted  request (ChatRequest): it begins later
 started   request (ChatRequest), after (id of the conversation's last turn then, or null), config (a digest of what
           decides about turns), packages ("flexchat-core 0.1.0", and those of the configured services)
 phase     record (PhaseRecord), and the phase's result: topic and status, rag (RagResults), or intent
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,7 @@ from ..domain import (
 )
 from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnState
-from ..domain.questions import Question, Reply
+from ..domain.questions import PendingQuestion, Question, Reply
 from ..errors import FlexChatError, LostTurnError
 from ..plugin.call import Call
 from ..plugin.contracts import TurnJournal
@@ -71,6 +72,7 @@ class Journal:
         live_sink: Reports events once something new happens; None from then on, and in a turn that was not resumed.
         is_closed: Whether nothing new may happen: the turn is only to be recorded as far as it got.
         has_slot: Whether the place after the conversation's last turn is lent to the turn that ends this one.
+        store: Where it is written.
     """
 
     def __init__(
@@ -85,20 +87,22 @@ class Journal:
         self.turn = turn
         self.is_closed = self.has_slot = False
         self.live_sink: Sink | None = None
-        self._store, self._lease, self._run_by = store, lease, run_by
+        self.store, self._lease, self._run_by = store, lease, run_by
         self._writing = asyncio.Lock()
         self._recorded = recorded
         self._number = len(recorded)
         self._unwritten: list[JournalEntry] = []
+        self._unwritten_questions: list[PendingQuestion] = []
         self.phases = {entry.data["record"]["phase"]: entry.data for entry in recorded if entry.kind == "phase"}
-        self._started = recorded[0].data if recorded else None
+        self._started = next((entry.data for entry in recorded if entry.kind == "started"), None)
         self.rule = next((entry.data for entry in recorded if entry.kind == "rule"), None)
         self._answers = deque(entry.data for entry in recorded if entry.kind == "answer")
         self.calls = {
             (entry.data["iteration"], entry.data["index"]): entry.data for entry in recorded if entry.kind == "tool"
         }
         replies = {entry.data["id"]: entry.data["reply"] for entry in recorded if entry.kind == "reply"}
-        self._questions: dict[tuple[str, ...], deque[tuple[str, Reply | None]]] = {}
+        self._questions: dict[_Place, list[tuple[str, Reply | None]]] = {}
+        self._recalled: Counter[_Place] = Counter()
         self._asked_before: set[str] = set()
         for entry in recorded:
             # Entries of older versions have no place; such questions are asked again.
@@ -107,7 +111,7 @@ class Journal:
                 reply = replies.get(question.id)
                 place = _place_of(entry.data["place"], entry.data["call"], question)
                 recalled = question.id, None if reply is None else value_from_dict(Reply, reply)
-                self._questions.setdefault(place, deque()).append(recalled)
+                self._questions.setdefault(place, []).append(recalled)
                 self._asked_before.add(question.id)
 
     def turns_before(self, turns: Sequence[ConversationTurn | HistoryTurn]) -> Sequence[ConversationTurn | HistoryTurn]:
@@ -140,21 +144,24 @@ class Journal:
             StorageError, LostTurnError: It cannot be written, or another owner has resumed the turn; nothing that
                 follows from it may happen.
         """
-        if self._unwritten:
+        if self._unwritten or self._unwritten_questions:
             async with self._writing:
                 await self._flush()
 
     async def _flush(self) -> None:
         # Taken before the wait: calls that run side by side add steps meanwhile, for the next write.
         entries, self._unwritten = self._unwritten, []
-        if not entries:
+        questions, self._unwritten_questions = self._unwritten_questions, []
+        if not entries and not questions:
             return
         try:
-            await self._store.write(self.turn, entries, lease_s=self._lease.due())
+            asked = {"questions": tuple(questions)} if questions else {}
+            await self.store.write(self.turn, entries, lease_s=self._lease.due(), **asked)
         # Cancellations included: whether the steps are written is open then, and the store leaves out those it has.
         except BaseException:
             # Back in front of the newer steps: their numbers must reach the store in order and without a gap.
             self._unwritten = entries + self._unwritten
+            self._unwritten_questions = questions + self._unwritten_questions
             raise
 
     async def end(self, state: TurnState, error: str, write: Callable[[TurnEnd], Awaitable[None]]) -> None:
@@ -175,23 +182,49 @@ class Journal:
     async def _has_ended(self, state: TurnState) -> bool:
         ours = self.turn
         try:
-            now, _ = await self._store.read(ours.id, tenant=ours.tenant)
+            now, _ = await self.store.read(ours.id, tenant=ours.tenant)
         except FlexChatError:  # gone, or unreadable: then the refusal stands
             return False
         expected = state, ours.owner, ours.fence, ours.conversation
         return (now.state, now.owner, now.fence, now.conversation) == expected
 
-    async def suspend(self) -> None:
+    async def interrupt(self) -> None:
         """Stop at the current step, and release the turn so that another owner can resume it. Raises as flush."""
         await self.flush()
         await self.release()
+
+    async def suspend(self) -> bool:
+        """Stop until one of the turn's questions has a reply, and release the turn; False if one has it by now.
+
+        A cancellation waits until it is known which of the two. Raises as flush.
+        """
+        async with self._writing:
+            entries, cancelled = tuple(self._unwritten), None
+            suspending = asyncio.ensure_future(self.store.suspend(self.turn, entries))
+            while not suspending.done():
+                try:
+                    await asyncio.wait((suspending,))
+                # Held back: cancelled half-way, it would be open whether the turn is still this process's.
+                except asyncio.CancelledError as error:
+                    cancelled = error
+            is_suspended = suspending.result()
+            self._unwritten = self._unwritten[len(entries) :]
+        if cancelled is not None and not is_suspended:
+            raise cancelled
+        return is_suspended
+
+    async def accept(self, request: ChatRequest, *, due_at: str = "", priority: int = 0) -> None:
+        """Keep the turn as accepted, to begin later, in any process. Raises StorageError."""
+        self.turn = attrs.evolve(self.turn, state="accepted", owner="", fence=0, due_at=due_at, priority=priority)
+        self.add("accepted", request=request_to_json(request))
+        await self.store.write(self.turn, self._unwritten, lease_s=None)
 
     async def add_events(self, events: Sequence[JournaledEvent], *, forget: int = 0) -> None:
         """Keep events in the form in which the turn's listeners get them; see TurnJournal. Raises as flush."""
         async with self._writing:
             if self._unwritten and self._unwritten[0].number == 1:  # the turn itself comes first
                 await self._flush()
-            await self._store.add_events(self.turn, events, forget=forget)
+            await self.store.add_events(self.turn, events, forget=forget)
 
     def replay_events(self, info: TurnInfo, *, has_format: bool) -> Iterator[StreamEvent]:
         """Yield what stands of the turn that was resumed: its whole answers, and the tools that have their results.
@@ -211,12 +244,12 @@ class Journal:
                 yield from call_events(info, value_from_dict(ToolCallRecord, entry.data["record"]))
 
     async def list_interrupted(self) -> Sequence[str]:
-        """Return the ids of the interrupted turns of this turn's conversation. Raises StorageError."""
-        return await self._store.list_interrupted(self.turn.conversation, tenant=self.turn.tenant)
+        """Return the ids of the interrupted and suspended turns of this turn's conversation. Raises StorageError."""
+        return await self.store.list_interrupted(self.turn.conversation, tenant=self.turn.tenant)
 
     async def release(self, why: str = "") -> None:
         """Give the turn up: it is interrupted again, and ``why`` explains why it cannot go on. Raises StorageError."""
-        await self._store.release(self.turn, error=why)
+        await self.store.release(self.turn, error=why)
 
     def unfinished_calls(self) -> list[str]:
         """Return the names, as the model wrote them, of the calls of the last answer that have no result yet."""
@@ -230,27 +263,36 @@ class Journal:
         """Return the next answer that was written, each once; None if the model has to be asked."""
         return self._answers.popleft() if self._answers else None
 
-    def recall_question(self, call: Call, question: Question) -> tuple[Question, Reply | None]:
-        """Return a question under the id it had before the turn was interrupted, and its reply if it had one.
+    def recall_question(self, call: Call, question: Question) -> tuple[str, Reply | None] | None:
+        """Return the id that a question had in an earlier run of its call, and its reply if it had one; or None.
 
-        Each recorded question is returned once. It is the same question only if the text, the form, and the arguments
-        of its call are: a yes to one payment must not stand for another.
+        Each recorded question is returned once in a run. It is the same question only if the text, the form, the
+        digest, and the arguments of its call are: a yes to one payment must not stand for another.
         """
-        earlier = self._questions.get(_place_of(call.path, digest_of(call.name, None, call.arguments), question))
-        if not earlier:
-            return question, None
-        # A queue, because one call may ask the same question twice, and each reply answers one of them.
-        id, reply = earlier.popleft()
-        return attrs.evolve(question, id=id), reply
+        place = _place_of(call.path, digest_of(call.name, None, call.arguments), question)
+        # Counted, because one call may ask the same question twice, and each reply answers one of them.
+        earlier, number = self._questions.get(place, ()), self._recalled[place]
+        self._recalled[place] += 1
+        return earlier[number] if number < len(earlier) else None
 
-    def add_question(self, call: Call, question: Question) -> bool:
-        """Note a question that is about to be asked; return False if it has been written before."""
+    def recall_again(self, place: str) -> None:
+        """Return the questions of a call, and of those that its tool makes, once more: it runs again."""
+        for each in [*self._recalled]:
+            if each[0] == place or each[0].startswith(f"{place}/"):
+                del self._recalled[each]
+
+    def add_question(self, call: Call, question: Question, row: PendingQuestion | None) -> bool:
+        """Note a question that is about to be asked, and its row; return False if nothing is to be written."""
+        if row is not None:
+            self._unwritten_questions.append(row)
         # Recalled without a reply: it is asked again under its old id, and written once.
         if question.id in self._asked_before:
-            return False
-        data = value_to_dict(question)
+            return row is not None
+        self._asked_before.add(question.id)
+        data, digest = value_to_dict(question), digest_of(call.name, None, call.arguments)
         at = {"iteration": call.iteration, "index": call.index, "place": call.path}
-        self.add("question", **at, call=digest_of(call.name, None, call.arguments), question=data)
+        self.add("question", **at, call=digest, question=data)
+        self._questions.setdefault(_place_of(call.path, digest, question), []).append((question.id, None))
         return True
 
     @property
@@ -278,9 +320,13 @@ def call_events(info: TurnInfo, record: ToolCallRecord) -> Iterator[StreamEvent]
     yield ToolFinished(info=info, record=record)
 
 
-def _place_of(place: str, digest: str, question: Question) -> tuple[str, ...]:
+_Place = tuple[str, ...]
+"""Of a question: the place of its call, the digest of that, text, form, address, and what it approves."""
+
+
+def _place_of(place: str, digest: str, question: Question) -> _Place:
     form = json.dumps(question.schema, sort_keys=True, default=repr)
-    return place, digest, question.message, form, question.url
+    return place, digest, question.message, form, question.url, question.digest
 
 
 def request_to_json(request: ChatRequest) -> Any:

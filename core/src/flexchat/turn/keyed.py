@@ -163,6 +163,25 @@ class KeyedTurns:
             # Another process owns the turn, and only the store can be asked about it.
             await asyncio.sleep(_POLL_S)
 
+    async def bind(self, request: ChatRequest, turn_id: str) -> str:
+        """Bind a request's key to a turn that is about to be accepted; return the turn that the key stands for."""
+        assert request.idempotency_key is not None
+        digest, replaced = self._digest(request), None
+        while True:
+            bound = await self.engine.journal.bind(
+                request.idempotency_key,
+                tenant=request.tenant,
+                turn=turn_id,
+                digest=digest,
+                keep_s=KEEP_S,
+                instead_of=replaced,
+            )
+            if bound.turn == turn_id or (bound.begun and bound.digest == digest):
+                return bound.turn
+            if bound.digest != digest:
+                raise errors.KeyReusedError(request.idempotency_key)
+            replaced = bound  # its process has died before it began, or loses the key by this
+
     def _digest(self, request: ChatRequest) -> str:
         # Variables with the config's values do not count: a repetition after a change of the config is the same
         # request.
@@ -257,8 +276,8 @@ class _Joining:
         if row.state == "running":
             handle = self.turns.running(row.id)
             return row.id if handle is None else JoinedTurn(handle, is_repeat=True)
-        if row.state == "interrupted":
-            return await self._resume_interrupted(row)
+        if row.state in ("interrupted", "suspended", "accepted"):
+            return await self._resume(row)
         turn = await self._load(row)
         # What ran decides, not how the tool is declared by now. Steps that are gone prove nothing.
         wrote = not entries or any(entry.data["wrote"] for entry in entries if entry.kind == "tool")
@@ -266,11 +285,11 @@ class _Joining:
             return None
         return JoinedTurn(ReplayedTurn(_end_of(turn, row)), is_repeat=True)
 
-    async def _resume_interrupted(self, row: JournaledTurn) -> JoinedTurn | str:
+    async def _resume(self, row: JournaledTurn) -> JoinedTurn | str:
         # A turn whose process ends each time it runs may be the cause of that: a client that repeats its key must not
         # end one process after another.
-        if row.fence > MAX_RESUMES:
-            why = row.error or f"it was interrupted {row.fence} times"
+        if row.interruptions > MAX_RESUMES:
+            why = row.error or f"it was interrupted {row.interruptions} times"
             raise errors.StuckTurnError(row.id, why, then="resume it by hand (flexchat turns resume), or cancel it")
         try:
             handle = await self.turns.resume(

@@ -1,4 +1,4 @@
-"""Questions of tools to the person behind a call: asked, waited for, checked, recorded and reported."""
+"""Questions to the person behind a call: asked, kept until there is a reply, checked, recorded and reported."""
 
 from __future__ import annotations
 
@@ -6,96 +6,228 @@ import asyncio
 import contextlib
 import inspect
 import logging
+import time
 from collections.abc import Iterator
 
 import attrs
 
 from ..config.model import LimitsTable
+from ..conversations.effect_rows import now_text, time_text
 from ..domain import QuestionAnswered, QuestionAsked
 from ..domain.codec import value_to_dict
-from ..domain.questions import NOBODY, OnQuestion, Question, Reply
+from ..domain.effects import effect_key
+from ..domain.messages import new_call_id
+from ..domain.questions import NOBODY, Approval, OnQuestion, PendingQuestion, Question, Reply
+from ..errors import ClosedQuestionError, InvalidReplyError, UnknownQuestionError
 from ..plugin.call import Call, RunningTurn
 from ..plugin.foreign import contained, run_in_thread
 from ..schema.check import load, value_problem
 from ..schema.limits import UncheckedError, schema_problems
 from .active import ActiveTurn
+from .journal import Journal
+from .live_questions import UNANSWERED, LiveQuestions, reply_in
 
 log = logging.getLogger(__name__)
 
 MAX_QUESTIONS = 16
 """Questions of one call."""
 
-UNANSWERED = Reply(action="cancel", why="the turn ended before there was a reply")
-"""The reply to a question that is open when its turn is stopped. A resumed turn asks the question again."""
+
+async def wait_for_answer(question: Question) -> Reply | None:
+    """Ask nobody: as ``on_question``, for servers whose replies arrive through ``FlexChat.answer``."""
+    await asyncio.get_running_loop().create_future()
+    return None  # never: the question has its reply, or its time is up
 
 
-async def ask(
-    on_question: OnQuestion | None,
-    limits: LimitsTable,
-    waiting: tuple[RunningTurn | None, Call | None],
-    turn: ActiveTurn | None,
-    call: Call,
-    question: Question,
-) -> Reply:
-    """Ask a person, or return the reply that the turn's journal has; what is wrong with it is its ``why``.
+@attrs.frozen
+class Person:
+    """The person behind a call, as its ``asker``.
 
-    Args:
+    Attributes:
         on_question: Asks the person; None if there is none to ask.
-        waiting: Turn and call whose time stands still meanwhile.
         turn: The turn whose call asks, for its journal and its listeners; None for a call of a program.
+        waiting: Turn and call whose time stands still meanwhile.
+    """
+
+    on_question: OnQuestion | None
+    limits: LimitsTable
+    live: LiveQuestions
+    turn: ActiveTurn | None
+    waiting: tuple[RunningTurn | None, Call | None]
+
+    async def __call__(self, call: Call, question: Question) -> Reply:
+        """Ask, or return the reply that the turn's journal has; what is wrong with it is its ``why``.
+
+        Raises:
+            CallSuspended: The question is kept, and the call runs again once it has a reply.
+            StorageError, LostTurnError: Question or reply cannot be recorded. All other failures are in the reply.
+        """
+        question = attrs.evolve(question, tool=call.name, call_id=call.id)
+        turn, row = self.turn, None
+        call.approval = None
+        if turn is not None and turn.journal is not None:
+            question, row, recorded = await _recall(turn, turn.journal, call, question)
+            if recorded is not None:
+                return recorded
+        expires_s = self.live.expires_s
+        if expires_s and question.expires_s is not None:
+            expires_s = question.expires_s
+        journal = turn.journal if turn is not None and expires_s > 0 else None
+        if self.on_question is None and journal is None:
+            return Reply(action="decline", why=NOBODY)
+        call.questions += 1
+        if call.questions > MAX_QUESTIONS:
+            return Reply(action="cancel", why=f"one call may ask {MAX_QUESTIONS} questions")
+        if question.schema is not None and (problems := schema_problems(question.schema)):
+            log.warning("a question of %s cannot be asked: its schema: %s", call.name, problems[0])
+            return Reply(action="cancel", why=f"it could not be asked: its schema cannot be used: {problems[0]}")
+        if turn is None or journal is None:
+            return await self._ask_live(call, question)
+        if row is None:
+            row = _pending(turn, question, expires_s)
+            await _report_question(turn, call, question, row)
+        return await self._ask_kept(turn, journal, call, row)
+
+    async def remembered(self, key: str, tenant: str) -> PendingQuestion | None:
+        """Return the question whose reply counts again under a key; None if there is none. Raises StorageError."""
+        if self.live.journal is None:
+            return None
+        found = await self.live.journal.questions(tenant=tenant, states=["replied"], remembered=key, limit=1)
+        return found[0] if found else None
+
+    async def _ask_live(self, call: Call, question: Question) -> Reply:
+        """Ask a person who is there now."""
+        # Reported, and so recorded, before it is asked: a resumed turn recalls it under the same id.
+        if self.turn is not None:
+            await _report_question(self.turn, call, question)
+        reply = UNANSWERED
+        try:
+            reply = await self._reply(call, question)
+        # Also when cancelled: a form that a listener has opened must be closed.
+        finally:
+            if self.turn is not None:
+                await _report_reply(self.turn, call, question, reply)
+        return reply
+
+    async def _ask_kept(self, turn: ActiveTurn, journal: Journal, call: Call, row: PendingQuestion) -> Reply:
+        """Ask a person who is there now; suspend the call if there is no reply, and it can wait."""
+        question, can_wait = row.question, turn.outer is None and call.can_wait
+        reply: Reply | None = None
+        if self.on_question is not None or not can_wait:
+            reply = await self._reply(call, question)
+        if reply is None or (
+            can_wait and reply.action != "accept" and (reply.action == "cancel" or reply.why == NOBODY)
+        ):
+            # Nobody has decided: the question stays open.
+            turn.pending[question.id] = row
+            raise call.suspend(question.id)
+        try:
+            row = await journal.store.answer(question.id, tenant=row.tenant, reply=reply, by="")
+        # Another reply was first, and that one counts.
+        except ClosedQuestionError:
+            row = await journal.store.question(question.id, tenant=row.tenant)
+            reply = reply_in(row) or reply
+        if question.digest and reply.action == "accept":
+            call.approval = Approval(question.id, question.digest)
+        await _report_reply(turn, call, question, reply)
+        return reply
+
+    async def _reply(self, call: Call, question: Question) -> Reply:
+        """Wait for the reply of ``on_question`` or of ``FlexChat.answer``, whichever is first."""
+        limit_s = self.limits.question_timeout_ms / 1000
+        deadline, asking = asyncio.timeout(limit_s), None
+        with _pause_clocks(*self.waiting), call.waiting(), self.live.add(call.turn.tenant, question) as answered:
+            try:
+                with contained():
+                    async with deadline:
+                        reply = (self.on_question or wait_for_answer)(question)
+                        if inspect.isawaitable(reply):
+                            asking = asyncio.ensure_future(reply)
+                            await asyncio.wait((asking, answered), return_when=asyncio.FIRST_COMPLETED)
+                            reply = answered.result() if answered.done() else asking.result()
+            except TimeoutError as error:
+                # A TimeoutError of on_question's own is its failure, not the limit.
+                if not deadline.expired():
+                    return _failed(question, error)
+                return Reply(action="cancel", why=f"there was no reply within {limit_s:g} s")
+            except Exception as error:  # noqa: BLE001  on_question is the caller's, and may raise anything
+                return _failed(question, error)
+            finally:
+                if asking is not None:
+                    asking.cancel()
+        if reply is None:
+            return Reply(action="decline", why=NOBODY)
+        await run_in_thread(load)  # imports take long, and would hold up every other turn
+        wrong = reply_problem(question, reply)
+        if wrong:
+            log.warning("the reply to a question of %s cannot be used: %s", question.tool, wrong)
+            return Reply(action="cancel", why=f"the reply could not be used: {wrong}")
+        return reply if reply.action == "accept" else attrs.evolve(reply, content={})
+
+
+def _pending(turn: ActiveTurn, question: Question, expires_s: float) -> PendingQuestion:
+    return PendingQuestion(
+        question=question,
+        tenant=turn.info.tenant,
+        conversation=turn.info.conversation or "",
+        turn=turn.info.id,
+        asked_at=now_text(),
+        expires_at=time_text(time.time() + expires_s),
+    )
+
+
+async def _recall(
+    turn: ActiveTurn, journal: Journal, call: Call, question: Question
+) -> tuple[Question, PendingQuestion | None, Reply | None]:
+    """Return a question under the id it had in an earlier run of its call, with its row and its reply, if any."""
+    key = effect_key(turn.info.tenant, turn.info.conversation, turn.info.id, call.path)
+    while (earlier := journal.recall_question(call, question)) is not None:
+        question, reply = attrs.evolve(question, id=earlier[0]), earlier[1]
+        row = None
+        if reply is None or question.digest:
+            # Without its row it was asked live: it is asked again, or has its reply in the journal.
+            with contextlib.suppress(UnknownQuestionError):
+                row = await journal.store.question(question.id, tenant=turn.info.tenant)
+        if reply is None and row is not None and (reply := reply_in(row)) is not None:
+            await _report_reply(turn, call, question, reply)
+        if reply is None:
+            return question, row, None
+        if question.digest and reply.action == "accept" and row is not None:
+            # Used by an earlier run of this call, which may have done what was approved: a person decides anew.
+            if row.used_by not in ("", key):
+                question = attrs.evolve(question, id=new_call_id())
+                continue
+            call.approval = Approval(question.id, question.digest)
+        return question, row, reply
+    return question, None, None
+
+
+async def answer(live: LiveQuestions, id: str, reply: Reply, *, tenant: str, by: str) -> PendingQuestion | None:
+    """Record the reply to an open question; return the question if it is kept, None if it was only asked live.
 
     Raises:
-        StorageError, LostTurnError: Question or reply cannot be recorded. All other failures are in the reply.
+        UnknownQuestionError, ClosedQuestionError, InvalidReplyError, StorageError: It is not recorded.
     """
-    question = attrs.evolve(question, tool=call.name, call_id=call.id)
-    if turn is not None and turn.journal is not None:
-        question, recorded = turn.journal.recall_question(call, question)
-        if recorded is not None:
-            return recorded
-    if on_question is None:
-        return Reply(action="decline", why=NOBODY)
-    call.questions += 1
-    if call.questions > MAX_QUESTIONS:
-        return Reply(action="cancel", why=f"one call may ask {MAX_QUESTIONS} questions")
-    if question.schema is not None and (problems := schema_problems(question.schema)):
-        log.warning("a question of %s cannot be asked: its schema: %s", call.name, problems[0])
-        return Reply(action="cancel", why=f"it could not be asked: its schema cannot be used: {problems[0]}")
-    # Reported, and so recorded, before it is asked: a resumed turn recalls it under the same id.
-    if turn is not None:
-        await _report_question(turn, call, question)
-    reply = UNANSWERED
-    try:
-        with _pause_clocks(*waiting), call.waiting():
-            reply = await _reply(on_question, limits.question_timeout_ms / 1000, question)
-    # Also when cancelled: a form that a listener has opened must be closed.
-    finally:
-        if turn is not None:
-            await _report_reply(turn, call, question, reply)
-    return reply
-
-
-async def _reply(on_question: OnQuestion, limit_s: float, question: Question) -> Reply:
-    deadline = asyncio.timeout(limit_s)
-    try:
-        with contained():
-            async with deadline:
-                answer = on_question(question)
-                reply = await answer if inspect.isawaitable(answer) else answer
-    except TimeoutError as error:
-        # A TimeoutError of on_question's own is its failure, not the limit.
-        if not deadline.expired():
-            return _failed(question, error)
-        return Reply(action="cancel", why=f"there was no reply within {limit_s:g} s")
-    except Exception as error:  # noqa: BLE001  on_question is the caller's, and may raise anything
-        return _failed(question, error)
-    if reply is None:
-        return Reply(action="decline", why=NOBODY)
-    await run_in_thread(load)  # imports take long, and would hold up every other turn
-    wrong = reply_problem(question, reply)
-    if wrong:
-        log.warning("the reply to a question of %s cannot be used: %s", question.tool, wrong)
-        return Reply(action="cancel", why=f"the reply could not be used: {wrong}")
-    return reply if reply.action == "accept" else attrs.evolve(reply, content={})
+    asked, journal = live.find(tenant, id), live.journal
+    row = None
+    if journal is not None:
+        try:
+            row = await journal.question(id, tenant=tenant)
+        except UnknownQuestionError:
+            if asked is None:
+                raise
+    elif asked is None:
+        raise UnknownQuestionError(id)
+    question = row.question if row is not None else asked
+    assert question is not None
+    await run_in_thread(load)
+    if wrong := reply_problem(question, reply):
+        raise InvalidReplyError(f"the reply does not answer the question: {wrong}")
+    reply = reply if reply.action == "accept" else attrs.evolve(reply, content={})
+    if row is not None and journal is not None:
+        row = await journal.answer(question.id, tenant=tenant, reply=reply, by=by)
+    live.answer(tenant, question.id, reply)
+    return row
 
 
 def reply_problem(question: Question, reply: object) -> str:
@@ -104,6 +236,9 @@ def reply_problem(question: Question, reply: object) -> str:
         return f"it is {type(reply).__name__}, not a Reply"
     if reply.action not in ("accept", "decline", "cancel"):
         return f"its action is {reply.action!r}, not accept, decline or cancel"
+    if reply.remember and reply.remember not in question.remember:
+        scopes = ", ".join(question.remember) or "none"
+        return f"it cannot be remembered for {reply.remember!r} (scopes: {scopes})"
     if reply.action != "accept" or question.schema is None:
         return ""
     if not isinstance(reply.content, dict):
@@ -132,9 +267,11 @@ def _pause_clocks(turn: RunningTurn | None, call: Call | None) -> Iterator[None]
         yield
 
 
-async def _report_question(turn: ActiveTurn, call: Call, question: Question) -> None:
+async def _report_question(
+    turn: ActiveTurn, call: Call, question: Question, row: PendingQuestion | None = None
+) -> None:
     # On disk before the person sees it: the reply to it may arrive after a crash.
-    if turn.journal is not None and turn.journal.add_question(call, question):
+    if turn.journal is not None and turn.journal.add_question(call, question, row):
         await turn.journal.flush()
     if turn.sink.has_receiver(QuestionAsked):
         await turn.sink.announce(QuestionAsked(info=turn.info, question=question))  # who shows progress makes room

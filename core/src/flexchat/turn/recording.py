@@ -32,7 +32,7 @@ from ..domain import (
     TurnInfo,
 )
 from ..domain.conversation import result_from_json
-from ..domain.journal import JournaledTurn, TurnEnd
+from ..domain.journal import JournaledTurn, JournalEntry, TurnEnd
 from ..domain.text import storable
 from ..errors import StorageError, UnknownConversationError, UnknownEffectError
 from ..plugin.contracts import ConversationStore, SeparateJournal, TurnJournal
@@ -41,6 +41,8 @@ from ..schema.answer_format import answer_format
 from ..tools.results import for_the_model
 from .active import ActiveTurn
 from .journal import Journal, request_from_json
+from .live_questions import LiveQuestions
+from .watching import Watcher
 
 log = logging.getLogger(__name__)
 
@@ -111,11 +113,18 @@ class ConversationRecorder:
         self._keep_s, self._forget_at = keep_s, 0.0
         self.journal: TurnJournal | None = apart or getattr(store, "journal", None)
         self._lease = None if self.journal is None else Lease(self.journal.renew, lease_s)
+        self.watcher: Watcher | None = None
         self._locks: weakref.WeakValueDictionary[tuple[str, str], _Line] = weakref.WeakValueDictionary()
 
     @functools.cached_property
     def _program(self) -> Mapping[str, Any]:
         return self._make_run_by()
+
+    def watch(self, questions: LiveQuestions) -> None:
+        """Watch the journal from now on, for replies to these questions and for requests to cancel turns."""
+        questions.journal = self.journal
+        if self.journal is not None and self._lease is not None:
+            self.watcher = Watcher(self.journal, self._lease, questions)
 
     def journal_of(self, info: TurnInfo, message: str, key: str | None = None) -> Journal | None:
         """Return the journal of a new turn of a kept conversation; None where the store has none."""
@@ -132,18 +141,18 @@ class ConversationRecorder:
         )
         return Journal(self.journal, self._lease, turn, run_by=self._program)
 
-    async def _acquire(self, id: str, tenant: str) -> tuple[TurnJournal, Lease, JournaledTurn]:
+    async def _acquire(self, id: str, tenant: str) -> tuple[TurnJournal, JournaledTurn]:
         assert self.journal is not None
         assert self._lease is not None
         owner, lease_s = self._lease.owner, self._lease.seconds
-        return self.journal, self._lease, await self.journal.acquire(id, tenant=tenant, owner=owner, lease_s=lease_s)
+        return self.journal, await self.journal.acquire(id, tenant=tenant, owner=owner, lease_s=lease_s)
 
     async def acquire(self, id: str, *, tenant: str) -> tuple[Journal, ChatRequest]:
         """Take up an interrupted turn; return its journal, and the request it began with.
 
         Raises UnknownTurnError, TurnNotWaitingError or StorageError.
         """
-        store, lease, turn = await self._acquire(id, tenant)
+        store, turn = await self._acquire(id, tenant)
         try:
             _, entries = await store.read(turn.id, tenant=tenant)
             request = request_from_json(entries[0].data["request"])
@@ -151,21 +160,29 @@ class ConversationRecorder:
             # The turn is ours by now. It is released with the reason, so that no one resumes it unasked.
             await store.release(turn, error=f"its steps cannot be read: {error_name(error)}")
             raise
-        return Journal(store, lease, turn, entries, run_by=self._program), request
+        return self.open(turn, entries), request
+
+    def open(self, turn: JournaledTurn, entries: Sequence[JournalEntry]) -> Journal:
+        """Return the journal of a turn with these steps."""
+        assert self.journal is not None
+        assert self._lease is not None
+        return Journal(self.journal, self._lease, turn, entries, run_by=self._program)
 
     async def abandon(self, turn: JournaledTurn, why: str) -> None:
         """Leave an interrupted turn to a person: it no longer counts as one that can continue. Raises as acquire."""
-        store, _, acquired = await self._acquire(turn.id, turn.tenant)
+        store, acquired = await self._acquire(turn.id, turn.tenant)
         await store.release(acquired, error=why)
 
     def close(self) -> None:
         """Renew the lease no more."""
         if self._lease is not None:
             self._lease.end()
+        if self.watcher is not None:
+            self.watcher.close()
 
     @contextlib.asynccontextmanager
     async def slot(
-        self, turn: ActiveTurn, conversation: str, close: Callable[[str], Awaitable[None]]
+        self, turn: ActiveTurn, conversation: str, make_room: Callable[[str], Awaitable[None]]
     ) -> AsyncIterator[Save]:
         """Hold the place after the conversation's last turn; in this process, no other turn has it meanwhile.
 
@@ -173,7 +190,8 @@ class ConversationRecorder:
 
         Args:
             turn: Its request's history, if any, follows the conversation's; its topic takes precedence.
-            close: Ends an interrupted turn of the conversation, given its id: a new turn does not run before it.
+            make_room: Ends an interrupted or suspended turn of the conversation, given its id: a new turn does not run
+                before it. What it raises is raised here.
 
         Raises:
             StorageError: The history cannot be read.
@@ -229,7 +247,7 @@ class ConversationRecorder:
                 # Interrupted turns end first: what they did comes before this message in the conversation. A resumed
                 # turn keeps its own place among them.
                 for id in () if journal is None or journal.is_resumed else await journal.list_interrupted():
-                    await close(id)
+                    await make_room(id)
                 turns = await self._histories.read(conversation, tenant=tenant)
                 # Deleted while this turn waited for the one that ended last: it must not begin the conversation again.
                 if has_to_wait and line.last is not None and all(each.id != line.last for each in turns):

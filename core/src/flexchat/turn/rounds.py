@@ -27,11 +27,12 @@ from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.messages import CUT_OFF
 from ..domain.text import counted
 from ..plugin.call import Call
+from ..plugin.foreign import CallSuspended
 from ..plugin.hooks import record_of
 from ..tools.registry import ToolRegistry
 from ..tools.results import READER, for_the_model
 from .active import NOT_STARTED, ActiveTurn, CallRound, end_replay
-from .questions import ask
+from .questions import Person
 
 log = logging.getLogger(__name__)
 
@@ -237,15 +238,30 @@ async def run_calls(
             # The answer and the results so far survive this process before the next tools run: a tool must not act for
             # an answer that a resumed turn would not have.
             await turn.journal.flush()
-        if len(group) == 1:  # the usual case needs no task
-            await _call(turn, round_, group[0], refusals[group[0]], offered)
-        else:
-            await _side_by_side([_call(turn, round_, index, refusals[index], offered) for index in group])
+        await _run_group(turn, round_, group, refusals, offered)
+    # The others have run to their end by now: only what waits for a person is left.
+    while waiting := [index for index, record in enumerate(round_.records) if record is None]:
+        assert turn.journal is not None
+        if await turn.journal.suspend():
+            raise round_.suspension_of(waiting[0])
+        # A reply came before the turn was released, so nothing else would resume it.
+        for index in waiting:
+            turn.journal.recall_again(f"{iteration}.{index}")
+        await _run_group(turn, round_, waiting, refusals, offered)
     records = [record for record in round_.records if record is not None]
     if turn.records is not None:
         turn.records.extend(records)
     turn.call_round, turn.paused_text = None, ""
     return records
+
+
+async def _run_group(
+    turn: ActiveTurn, round_: CallRound, group: Sequence[int], refusals: Sequence[str | None], offered: Sequence[str]
+) -> None:
+    if len(group) == 1:  # the usual case needs no task
+        await _call(turn, round_, group[0], refusals[group[0]], offered)
+    else:
+        await _side_by_side([_call(turn, round_, index, refusals[index], offered) for index in group])
 
 
 async def _side_by_side(work: Sequence[Any]) -> None:
@@ -300,7 +316,7 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         refusal=refusal,
         seconds_left=turn.clock.remaining_s,
         tell=functools.partial(_report_call, turn, round_, index),
-        asker=functools.partial(ask, turn.request.on_question, turn.parts.limits, (turn, None), turn),
+        asker=Person(turn.request.on_question, turn.parts.limits, turn.parts.questions, turn, (turn, None)),
         rule=None if turn.rule is None else (turn.rule[0], turn.rule[1].name),
         approve=turn.needs_approval,
         report=functools.partial(_report, turn) if turn.sink.has_receiver(ToolProgress) else None,
@@ -319,6 +335,8 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         return
     try:
         await turn.parts.tools.calls.run(call)
+    except CallSuspended:
+        pass  # its record stays empty, and the round sees to it
     finally:
         # Also of a call that the end of the turn breaks off.
         turn.has_side_effects = turn.has_side_effects or call.begun_effect is not None

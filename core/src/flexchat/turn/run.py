@@ -20,17 +20,20 @@ from ..domain import (
     Profile,
     StreamEvent,
     Turn,
+    TurnAccepted,
     TurnCancelled,
     TurnFailed,
     TurnFinished,
     TurnInfo,
     TurnStarted,
+    TurnSuspended,
 )
 from ..domain.turn import cost_of
 from ..events.sink import Feed
 from ..plugin.call import current_turn
+from ..plugin.foreign import CallSuspended
 from ..plugin.hooks import ModelRequest
-from .active import ActiveTurn, end_replay
+from .active import ActiveTurn, TurnStopped, end_replay
 from .answer import answer, first_request, unfinished_response
 from .detection import PhaseNotes
 from .documents import citations_of
@@ -44,7 +47,7 @@ from .template import shows_documents, substitute_variables
 
 log = logging.getLogger(__name__)
 
-End = TurnFinished | TurnFailed | TurnCancelled
+End = TurnFinished | TurnFailed | TurnCancelled | TurnSuspended
 """A turn's last event."""
 
 Work = Callable[[ActiveTurn], Coroutine[Any, Any, Any]]
@@ -97,13 +100,42 @@ async def run_turn(engine: TurnEngine, turn: ActiveTurn) -> Turn:
             text = f"a turn in conversation {conversation} was started inside one that still runs in it"
             raise errors.NestedTurnError(text)
 
-    async def close_before(id: str) -> None:
+    async def make_room(id: str) -> None:
+        new_message, journal = engine.questions.new_message, turn.journal
+        if new_message != "end" and journal is not None:
+            row, _ = await journal.store.events(id, tenant=turn.info.tenant, after=2**31)
+            if row.state == "suspended":
+                raise errors.SuspendedTurnError(id)
         # Another process has resumed it meanwhile, or deleted it with its conversation.
         with contextlib.suppress(errors.TurnNotWaitingError, errors.UnknownTurnError):
             await close_turn(engine, id, tenant=turn.info.tenant, has_slot=True)
 
-    async with recorder.slot(turn, conversation, close_before) as save:
-        return await _run_phases(engine, turn, save)
+    watcher = recorder.watcher
+    try:
+        async with recorder.slot(turn, conversation, make_room) as save:
+            with contextlib.nullcontext() if watcher is None else watcher.running(turn):
+                return await _run_phases(engine, turn, save)
+    except errors.SuspendedTurnError:
+        if engine.questions.new_message != "queue" or turn.journal is None:
+            raise
+        await accept_turn(turn, turn.journal)
+        turn.is_over = True
+        turn.done = turn.to_turn(unfinished_response(turn), status="accepted", conversation=conversation)
+        await turn.sink.emit_end(TurnSuspended(info=turn.info, turn=turn.done), NOTIFY_TIMEOUT_S)
+        return turn.done
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if not turn.is_stopped or turn.done is None or task is None:
+            raise
+        # Requested in the journal, and not by whoever runs this task, which goes on.
+        task.uncancel()
+        return turn.done
+
+
+async def accept_turn(turn: ActiveTurn, journal: Journal, *, due_at: str = "", priority: int = 0) -> None:
+    """Keep a turn that begins later, and notify the plugins. Raises StorageError."""
+    await journal.accept(turn.request, due_at=due_at, priority=priority)
+    await turn.parts.hooks.tell(TurnAccepted(info=turn.info, due_at=due_at, priority=priority))
 
 
 async def close_turn(engine: TurnEngine, id: str, *, tenant: str, has_slot: bool = False) -> Turn:
@@ -117,6 +149,9 @@ async def close_turn(engine: TurnEngine, id: str, *, tenant: str, has_slot: bool
     turn.journal.has_slot = has_slot
     try:
         return await run_turn(engine, turn)
+    except TurnStopped:
+        assert turn.done is not None
+        return turn.done
     except errors.FlexChatError as error:
         # Its own error, which its record has: only one that keeps it from being closed is the caller's.
         if turn.done is None or not (turn.done.conversation or isinstance(error, errors.InterruptedTurnError)):
@@ -144,10 +179,12 @@ async def _run_phases(engine: TurnEngine, turn: ActiveTurn, save: Save | None) -
             turn.done = turn.to_turn(response, citations=citations)
             if save is not None:
                 turn.done = await save(turn.done)
+        except CallSuspended as error:
+            return await _report_suspension(turn, error)
         except asyncio.CancelledError as error:
             # Too late once it is done: then its end is kept, and there is nothing to resume.
             if turn.is_interrupted and turn.done is None and save is not None and turn.journal is not None:
-                await _suspend(turn, turn.journal)
+                await _interrupt(turn, turn.journal)
             await _finish_early(turn, error, save)
             raise
         except Exception as error:
@@ -225,6 +262,15 @@ async def read_turn(
         await cancel_and_wait([task])
 
 
+async def _report_suspension(turn: ActiveTurn, error: CallSuspended) -> Turn:
+    """Report a turn that is suspended in its journal by now, and that any process may have taken up again."""
+    response = unfinished_response(turn)
+    pending, conversation = tuple(turn.pending.values()), turn.info.conversation
+    turn.done = turn.to_turn(response, status="suspended", pending=pending, conversation=conversation)
+    await turn.sink.emit_end(TurnSuspended(info=turn.info, turn=turn.done), NOTIFY_TIMEOUT_S)
+    return turn.done
+
+
 async def _finish_early(turn: ActiveTurn, error: BaseException, save: Save | None) -> None:
     """End a turn early: keep what exists of it, attach it to the error, and report it.
 
@@ -248,6 +294,8 @@ async def _finish_early(turn: ActiveTurn, error: BaseException, save: Save | Non
 
 def end_event(info: TurnInfo, turn: Turn, error: BaseException | None) -> End:
     """Return the last event of a turn: finished without an error, failed with an Exception, else cancelled."""
+    if turn.status in ("suspended", "accepted"):
+        return TurnSuspended(info=info, turn=turn)
     if error is None:
         return TurnFinished(info=info, turn=turn)
     if isinstance(error, Exception):
@@ -255,12 +303,12 @@ def end_event(info: TurnInfo, turn: Turn, error: BaseException | None) -> End:
     return TurnCancelled(info=info, turn=turn)
 
 
-async def _suspend(turn: ActiveTurn, journal: Journal) -> None:
+async def _interrupt(turn: ActiveTurn, journal: Journal) -> None:
     """Stop a turn at its current step, release it to be resumed, and raise an InterruptedTurnError."""
 
     # Released instead of kept: a turn that is to be resumed must not get an end in its conversation.
     async def release(stopped: Turn) -> Turn:
-        await journal.suspend()
+        await journal.interrupt()
         return stopped
 
     error = errors.InterruptedTurnError(turn.info.id, waits=True)
