@@ -449,8 +449,9 @@ class FlexChat:
         """Take up interrupted turns, of all tenants, the oldest first, then accepted ones; return those that run now.
 
         Questions whose time has passed have no reply from then on, and their turns go on. Of two processes that do
-        this, one gets a turn. One that the configuration does not fit is left, as is one that was interrupted 6 times: it may be the reason. Both are logged once; ``turns`` shows why they wait, and
-        ``resume`` takes them up nevertheless.
+        this, one gets a turn. One that the configuration does not fit is left, as is one that was interrupted 6 times:
+        it may be the reason. Both are logged once; ``turns`` shows why they wait, and ``resume`` takes them up
+        nevertheless.
 
         Args:
             most: How many, at most.
