@@ -19,8 +19,9 @@ from flexchat.errors import StorageError, UnknownConversationError
 
 from . import ledger as sqlite_ledger
 from .database import Database
-from .journal import EVENT_TABLES, KEY_TABLES, SqliteJournal, delete_turns_of, end_writer
+from .journal import EVENT_TABLES, KEY_TABLES, PENDING_TABLES, SqliteJournal, delete_turns_of, end_writer
 from .journal import TABLES as JOURNAL_TABLES
+from .questions import TABLES as QUESTION_TABLES
 
 APPLICATION_ID = 0x666C7863  # "flxc"
 
@@ -75,6 +76,9 @@ _MIGRATIONS = (
     sqlite_ledger.HANDLE,
     sqlite_ledger.HONOURS_KEY,
     _HISTORY,
+    PENDING_TABLES,
+    QUESTION_TABLES,
+    sqlite_ledger.PENDING,
 )
 
 _MAX_COST = 9 * 10**18  # keeps the sum an integer: beyond 64 bits SQLite would continue with a float

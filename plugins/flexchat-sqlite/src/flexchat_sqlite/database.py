@@ -83,6 +83,9 @@ class Database:
         self._quick: sqlite3.Connection | None = None
         self._quick_opened: FileId | None = None
         self._quick_lock = threading.Lock()
+        self._watching: sqlite3.Connection | None = None  # under the lock: it is used in the event loop's thread
+        self._watching_opened: FileId | None = None
+        self._is_closed = False
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run *work* in a transaction and return its result once the data is on disk.
@@ -134,6 +137,44 @@ class Database:
         """Read from synchronous code: like ``read``, blocking the calling thread."""
         return self._submit(self._reading, lambda: self._read(work)).result()
 
+    async def version(self) -> object:
+        """Return a value that differs after each commit, by any process and through any connection.
+
+        Raises:
+            StorageError: The file cannot be used.
+        """
+        if self._is_new():
+            await self._run(self._writing, self._open_file)
+        if self._in_memory:
+            return self._connection().total_changes
+        with self._lock:
+            if self._watching is None or self._watching_opened != self._opened:
+                if self._watching is not None:
+                    self._watching.close()
+                # It never writes: SQLite counts the commits of all other connections.
+                self._watching, self._watching_opened = self._connect(timeout=0), self._opened
+            return self._opened, self._watching.execute("PRAGMA data_version").fetchone()
+
+    async def change(self, version: object, *, poll_s: float) -> object:
+        """Wait until ``version`` would return another value, and return that.
+
+        Commits leave no other trace for other processes, so the value is polled: that takes microseconds. While the
+        file cannot be used, nothing changes.
+
+        Raises:
+            StorageError: The database was closed.
+        """
+        while True:
+            await asyncio.sleep(poll_s)
+            try:
+                now = await self.version()
+            except (sqlite3.Error, StorageError):
+                if self._is_closed:
+                    raise
+                continue
+            if now != version:
+                return now
+
     async def empty_log(self) -> None:
         """Checkpoint and truncate the write-ahead log, in which deleted text would remain readable.
 
@@ -158,14 +199,15 @@ class Database:
         """Close from synchronous code: like ``aclose``, blocking the calling thread."""
         if self._is_from_a_fork():
             return  # closing would drop the locks by which the parent's connections are safe
+        self._is_closed = True
         # Threads first: a connection must not be closed while one of them uses it.
         self._writing.shutdown(wait=True)
         self._reading.shutdown(wait=True)
-        with contextlib.suppress(sqlite3.Error):
-            for connection in (*self._readers, self._writer, self._quick):
+        with contextlib.suppress(sqlite3.Error), self._lock:
+            for connection in (*self._readers, self._writer, self._quick, self._watching):
                 if connection is not None:
                     connection.close()
-        self._readers, self._writer, self._quick, self._opened = [], None, None, None
+        self._readers, self._writer, self._quick, self._watching, self._opened = [], None, None, None, None
 
     async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         running = asyncio.wrap_future(self._submit(threads, work))

@@ -6,15 +6,17 @@ import builtins
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 import attrs
 from flexchat.conversations.effect_rows import now_text, seconds_since_boot, time_text
 from flexchat.domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnKey, TurnState
+from flexchat.domain.questions import Approval, PendingQuestion, QuestionState, Reply
 from flexchat.domain.text import storable
 from flexchat.errors import LostTurnError, StorageError, TurnNotWaitingError, UnknownTurnError
 
+from . import questions as question_rows
 from .database import Database
 from .ledger import renew
 
@@ -68,20 +70,74 @@ CREATE INDEX turn_keys_by_age ON turn_keys (bound_at);
 ALTER TABLE journal_turns ADD COLUMN key TEXT NOT NULL DEFAULT '';
 """
 
+# Which accepted turn of a conversation is next is kept in a column: thousands may wait behind one that is suspended.
+_ITS = "tenant = NEW.tenant AND conversation = NEW.conversation AND ended_at = ''"
+_MARK_NEXT = f"""
+BEGIN
+    UPDATE journal_turns SET is_next =
+        NOT EXISTS (SELECT 1 FROM journal_turns WHERE {_ITS} AND state IN ('running', 'suspended'))
+    WHERE number = (SELECT min(number) FROM journal_turns WHERE {_ITS} AND state = 'accepted');
+END;
+"""
+PENDING_TABLES = f"""
+ALTER TABLE journal_turns ADD COLUMN suspensions INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE journal_turns ADD COLUMN cancelled_by TEXT NOT NULL DEFAULT '';
+ALTER TABLE journal_turns ADD COLUMN due_at TEXT NOT NULL DEFAULT '';
+ALTER TABLE journal_turns ADD COLUMN priority INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE journal_turns ADD COLUMN is_next INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX journal_turns_unfinished ON journal_turns (tenant, conversation, state) WHERE ended_at = '';
+CREATE INDEX journal_turns_next ON journal_turns (priority DESC, number, due_at) WHERE state = 'accepted' AND is_next;
+CREATE TRIGGER journal_turns_begun AFTER INSERT ON journal_turns {_MARK_NEXT}
+CREATE TRIGGER journal_turns_ended AFTER UPDATE OF ended_at ON journal_turns {_MARK_NEXT}
+"""
+
+POLL_S = 0.05
+"""Seconds between two looks at whether anything was committed, while a watch is awaited."""
+
 _FIELDS = tuple(field.name for field in attrs.fields(JournaledTurn))
 _STATE = (
     "CASE WHEN state = 'running' AND NOT EXISTS (SELECT 1 FROM owners WHERE owners.owner = journal_turns.owner "
     "AND renewed <= :now AND renewed + lease > :now) THEN 'interrupted' ELSE state END"
 )
 _WAITING = (
-    "SELECT id FROM journal_turns WHERE tenant = :tenant AND conversation = :conversation AND state = 'running' "
-    f"AND {_STATE} = 'interrupted' ORDER BY number"
+    "SELECT id FROM journal_turns WHERE tenant = :tenant AND conversation = :conversation AND ended_at = '' "
+    f"AND state IN ('running', 'suspended') AND {_STATE} != 'running' ORDER BY number"
 )
-_COLUMNS = f"id, tenant, conversation, {_STATE} AS now_state, message, owner, fence, began_at, ended_at, error, key"
+_COLUMNS = ", ".join(f"{_STATE} AS now_state" if name == "state" else name for name in _FIELDS)
 # A turn without a conversation is one whose conversation was deleted while it ran: it ends, and is never resumed.
 _INTERRUPTED = (
     f"SELECT {_COLUMNS} FROM journal_turns WHERE state = 'running' AND error = '' AND now_state = 'interrupted' "
     "AND conversation != '' ORDER BY number LIMIT :limit"
+)
+_NEXT = (
+    f"SELECT {_COLUMNS} FROM journal_turns WHERE state = 'accepted' AND is_next AND due_at <= :at AND error = '' "
+    "ORDER BY priority DESC, number LIMIT :limit"
+)
+_BEGIN = (
+    "INSERT INTO journal_turns "
+    "(id, tenant, conversation, state, message, owner, fence, began_at, key, due_at, priority) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+)
+_ACQUIRE = (
+    "UPDATE journal_turns SET state = 'running', owner = ?, fence = fence + 1, error = '' "
+    "WHERE id = ? AND (state != 'accepted' OR is_next)"
+)
+_HAS_REPLY = (  # one whose state is as required, without a step that records it
+    "EXISTS (SELECT 1 FROM questions WHERE questions.turn = journal_turns.id AND ({}) AND NOT EXISTS "
+    "(SELECT 1 FROM journal_entries WHERE journal_entries.turn = questions.turn AND kind = 'reply' "
+    "AND json_extract(data, '$.id') = questions.id))"
+)
+_SUSPEND = (
+    "UPDATE journal_turns SET state = 'suspended', owner = '', suspensions = suspensions + 1 WHERE id = :id AND "
+    "cancelled_by = '' AND NOT "
+) + _HAS_REPLY.format(f"state IN ('replied', 'expired') OR {question_rows.IS_EXPIRED}")
+_COMMANDS = (
+    "SELECT id FROM journal_turns WHERE owner = ? AND state = 'running' AND (cancelled_by != '' OR "
+    f"{_HAS_REPLY}) ORDER BY number"
+).format("state = 'replied'")
+_CANCEL = (
+    "UPDATE journal_turns SET cancelled_by = CASE cancelled_by WHEN '' THEN ? ELSE cancelled_by END, "
+    "state = CASE state WHEN 'suspended' THEN 'running' ELSE state END WHERE id = ? AND ended_at = ''"
 )
 _THERE = "(conversation != '' OR now_state != 'interrupted')"
 _ENDED = "FROM journal_turns WHERE ended_at != '' AND ended_at < ?"
@@ -104,15 +160,40 @@ class SqliteJournal:
         self._database = database
         self._closes = closes
 
-    async def write(self, turn: JournaledTurn, entries: Sequence[JournalEntry], *, lease_s: float | None) -> None:
-        """Append steps to a turn; see TurnJournal. They survive the end of the process, but not a power failure."""
-        rows = [_row(turn.id, entry) for entry in entries]
+    async def write(
+        self,
+        turn: JournaledTurn,
+        entries: Sequence[JournalEntry],
+        *,
+        lease_s: float | None,
+        questions: Sequence[PendingQuestion] = (),
+    ) -> None:
+        """Append steps to a turn; see TurnJournal. They survive the end of the process, but not a power failure.
+
+        An accepted turn survives that as well: nothing that its caller has seen follows later, so as to sync it.
+        """
+        rows, add_questions = [_row(turn.id, entry) for entry in entries], question_rows.adder(questions)
 
         def add(database: sqlite3.Connection) -> None:
-            _begin_or_check(database, turn, entries, lease_s, is_apart=self._closes)
+            is_kept = _begin_or_check(database, turn, entries, lease_s, is_apart=self._closes)
             database.executemany(_ADD, rows)
+            if is_kept:
+                add_questions(database)
 
-        await self._database.write_soon(add)
+        await (self._database.write if turn.state == "accepted" else self._database.write_soon)(add)
+
+    async def suspend(self, turn: JournaledTurn, entries: Sequence[JournalEntry]) -> bool:
+        """Suspend a turn, unless one of its questions has a reply; see TurnJournal."""
+        rows = [_row(turn.id, entry) for entry in entries]
+
+        def suspend(database: sqlite3.Connection) -> bool:
+            if not _begin_or_check(database, turn, entries, None, is_apart=self._closes):
+                raise LostTurnError(turn.id)  # with its conversation its questions were deleted: no reply can follow
+            database.executemany(_ADD, rows)
+            # One transaction with the look at the replies: one that is recorded later finds the turn suspended.
+            return database.execute(_SUSPEND, {"id": turn.id, "now": now_text()}).rowcount > 0
+
+        return await self._database.write(suspend)
 
     async def bind(
         self, key: str, *, tenant: str, turn: str, digest: str, keep_s: float, instead_of: TurnKey | None = None
@@ -135,18 +216,16 @@ class SqliteJournal:
         return await self._database.write(bind)
 
     async def acquire(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
-        """Acquire an interrupted turn; see TurnJournal."""
+        """Acquire a turn that can go on; see TurnJournal."""
 
         def take(database: sqlite3.Connection) -> JournaledTurn:
             turn = _find(database, id, tenant)
-            if turn.state != "interrupted":
-                raise TurnNotWaitingError(turn.id, turn.state)
+            can_go_on = turn.state in ("interrupted", "suspended", "accepted")
             # Check, lease and fence are one transaction: of two processes that resume a turn, one gets it. The fence
             # refuses later writes of the previous owner, which may be alive but was too slow to renew its lease.
+            if not can_go_on or not database.execute(_ACQUIRE, (owner, turn.id)).rowcount:
+                raise TurnNotWaitingError(turn.id, turn.state)
             renew(database, owner, lease_s)
-            database.execute(
-                "UPDATE journal_turns SET owner = ?, fence = fence + 1, error = '' WHERE id = ?", (owner, turn.id)
-            )
             return attrs.evolve(turn, owner=owner, fence=turn.fence + 1, state="running", error="")
 
         return await self._database.write(take)
@@ -164,10 +243,75 @@ class SqliteJournal:
         await self._database.write(release)
 
     async def list_resumable(self, *, limit: int) -> Sequence[JournaledTurn]:
-        """Return the interrupted turns of all tenants; see TurnJournal."""
-        values = {"now": seconds_since_boot(), "limit": limit}
-        rows = await self._database.read_soon(lambda database: database.execute(_INTERRUPTED, values).fetchall())
-        return [_turn(row) for row in rows]
+        """Return the turns of all tenants that can go on; see TurnJournal."""
+        values = {"now": seconds_since_boot(), "at": now_text(), "limit": max(limit, 0)}
+
+        def read(database: sqlite3.Connection) -> builtins.list[tuple[Any, ...]]:
+            interrupted = database.execute(_INTERRUPTED, values).fetchall()
+            return interrupted + database.execute(_NEXT, {**values, "limit": limit - len(interrupted)}).fetchall()
+
+        return [_turn(row) for row in await self._database.read_soon(read)]
+
+    async def answer(self, id: str, *, tenant: str, reply: Reply, by: str) -> PendingQuestion:
+        """Record a reply; see TurnJournal."""
+        return await self._database.write(lambda database: question_rows.answer(database, id, tenant, reply, by))
+
+    async def question(self, id: str, *, tenant: str) -> PendingQuestion:
+        """Return a question; see TurnJournal."""
+        return await self._database.read_soon(lambda database: question_rows.find(database, id, tenant))
+
+    async def questions(
+        self,
+        *,
+        tenant: str,
+        states: Sequence[QuestionState] | None = None,
+        conversation: str | None = None,
+        turn: str | None = None,
+        remembered: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[PendingQuestion]:
+        """Return questions, the newest first; see TurnJournal."""
+        columns = {"conversation": conversation, "turn": turn, "remembered": remembered}
+        return await self._database.read(
+            lambda database: question_rows.page(database, tenant, states, columns, limit, before)
+        )
+
+    async def revoke(self, id: str, *, tenant: str) -> PendingQuestion:
+        """Revoke a remembered reply; see TurnJournal."""
+        return await self._database.write(lambda database: question_rows.revoke(database, id, tenant))
+
+    async def use_approval(self, approval: Approval, *, tenant: str, by: str, may_repeat: bool = False) -> bool:
+        """Use up an approval; see TurnJournal."""
+        return await self._database.write(
+            lambda database: question_rows.use_approval(database, approval, tenant, by, may_repeat=may_repeat)
+        )
+
+    async def expire_questions(self) -> int:
+        """Mark questions as expired; see TurnJournal."""
+        return await self._database.write(question_rows.expire)
+
+    async def request_cancel(self, id: str, *, tenant: str, by: str) -> JournaledTurn:
+        """Request that a turn be cancelled; see TurnJournal."""
+
+        def request(database: sqlite3.Connection) -> JournaledTurn:
+            turn = _find(database, id, tenant)
+            database.execute(_CANCEL, (storable(by) or "unknown", turn.id))  # empty would be no request
+            return _find(database, turn.id, tenant)
+
+        return await self._database.write(request)
+
+    async def list_commands(self, owner: str) -> Sequence[str]:
+        """Return an owner's turns that others have changed; see TurnJournal."""
+        rows = await self._database.read_soon(lambda database: database.execute(_COMMANDS, (owner,)).fetchall())
+        return [id for (id,) in rows]
+
+    async def watch(self) -> AsyncGenerator[str, None]:
+        """Yield an empty id, for any turn, when something was committed; see TurnJournal."""
+        version = await self._database.version()
+        while True:
+            version = await self._database.change(version, poll_s=POLL_S)
+            yield ""
 
     async def add_events(self, turn: JournaledTurn, events: Sequence[JournaledEvent], *, forget: int = 0) -> None:
         """Store events of a turn for replay; see TurnJournal."""
@@ -248,7 +392,7 @@ class SqliteJournal:
         return await self._database.read(read)
 
     async def list_interrupted(self, conversation: str, *, tenant: str) -> Sequence[str]:
-        """Return the interrupted turns of a conversation; see TurnJournal."""
+        """Return the interrupted and suspended turns of a conversation; see TurnJournal."""
         values = {"tenant": tenant, "conversation": conversation, "now": seconds_since_boot()}
         rows = await self._database.read_soon(lambda database: database.execute(_WAITING, values).fetchall())
         return [id for (id,) in rows]
@@ -327,6 +471,7 @@ def delete_turns_of(database: sqlite3.Connection, tenant: str, conversation: str
     values = {"tenant": tenant, "conversation": conversation, "now": seconds_since_boot()}
     database.execute(f"DELETE FROM journal_turns {whose} AND {_STATE} != 'running'", values)
     database.execute(f"UPDATE journal_turns SET conversation = '' {whose}", values)
+    question_rows.delete_questions_of(database, tenant, conversation)
 
 
 def _begin_or_check(
@@ -345,19 +490,19 @@ def _begin_or_check(
     Raises:
         LostTurnError: Another owner has begun or resumed the turn, or it has ended.
     """
-    if lease_s is not None:
-        renew(database, turn.owner, lease_s)
+    state, owner, fence = "running", turn.owner, turn.fence
+    if turn.state == "accepted":
+        state, owner, fence = "accepted", "", 0
+    elif lease_s is not None:
+        renew(database, owner, lease_s)
     if entries and entries[0].number == 1:
         after = entries[0].data.get("after")
         query = "SELECT 1 FROM turns WHERE tenant = ? AND conversation = ? AND id = ?"
         values = (turn.tenant, turn.conversation, after)
         is_kept = is_apart or after is None or database.execute(query, values).fetchone() is not None
         ids = turn.id, turn.tenant, turn.conversation if is_kept else ""
-        began = database.execute(
-            "INSERT INTO journal_turns (id, tenant, conversation, state, message, owner, fence, began_at, key) "
-            "VALUES (?, ?, ?, 'running', ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
-            (*ids, storable(turn.message), turn.owner, turn.fence, turn.began_at or now_text(), turn.key),
-        )
+        times = turn.began_at or now_text(), turn.key, turn.due_at, turn.priority
+        began = database.execute(_BEGIN, (*ids, state, storable(turn.message), owner, fence, *times))
         if turn.key:
             query = "UPDATE turn_keys SET begun = 1 WHERE tenant = ? AND key = ? AND turn = ?"
             if not database.execute(query, (turn.tenant, turn.key, turn.id)).rowcount:
@@ -365,8 +510,8 @@ def _begin_or_check(
         if began.rowcount:
             return is_kept
     # A turn that was there already may be ours, begun by a write whose caller was cancelled.
-    query = "SELECT conversation FROM journal_turns WHERE id = ? AND fence = ? AND owner = ? AND state = 'running'"
-    row = database.execute(query, (turn.id, turn.fence, turn.owner)).fetchone()
+    query = "SELECT conversation FROM journal_turns WHERE id = ? AND fence = ? AND owner = ? AND state = ?"
+    row = database.execute(query, (turn.id, fence, owner, state)).fetchone()
     if row is None:
         raise LostTurnError(turn.id)
     return bool(row[0])

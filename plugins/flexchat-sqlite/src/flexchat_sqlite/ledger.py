@@ -12,10 +12,12 @@ import attrs
 from flexchat.conversations import effect_rows
 from flexchat.conversations.effect_rows import mark_if_dead, now_text, seconds_since_boot, time_text
 from flexchat.domain import Claim, Effect, EffectCall, EffectState
+from flexchat.domain.questions import Approval
 from flexchat.domain.text import storable
 from flexchat.errors import UnknownEffectError
 
 from .database import Database
+from .questions import release_approval, use_approval
 
 # Long columns come last, so that reading many rows need not load them.
 TABLES = """
@@ -44,21 +46,19 @@ CREATE INDEX effects_by_end ON effects (ended_at) WHERE ended_at <> '';
 CREATE TABLE owners (owner TEXT PRIMARY KEY, renewed REAL NOT NULL, lease REAL NOT NULL) WITHOUT ROWID;
 """
 HANDLE = "ALTER TABLE effects ADD COLUMN handle TEXT;"
+PENDING = "CREATE INDEX effects_pending ON effects (claimed_at) WHERE state = 'pending';"
 HONOURS_KEY = "ALTER TABLE effects ADD COLUMN honours_key INTEGER NOT NULL DEFAULT 0;"
 
 _FIELDS = tuple(field.name for field in attrs.fields(Effect))
 _COLUMNS = ", ".join(_FIELDS)
-_INSERT = f"INSERT INTO effects ({_COLUMNS}) VALUES ({', '.join('?' * len(_FIELDS))}) ON CONFLICT DO NOTHING"
+_INSERT = f"INSERT INTO effects ({_COLUMNS}) VALUES ({', '.join('?' * len(_FIELDS))})"
+_SELECT = f"SELECT {_COLUMNS} FROM effects WHERE key = ?"
 _REMEMBER = (
     "UPDATE effects SET handle = ? WHERE key = ? AND fence = ? AND owner <> '' AND state IN ('claimed', 'unknown')"
 )
 _FINISH = (
     "UPDATE effects SET state = ?, result = ?, note = ?, ended_at = ? "
     "WHERE key = ? AND fence = ? AND owner <> '' AND state IN ('claimed', 'unknown')"
-)
-_RELEASE = (
-    "UPDATE effects SET state = 'failed', owner = '', note = ?, ended_at = ? "
-    "WHERE key = ? AND fence = ? AND state = 'claimed' AND handle IS NULL"
 )
 _UPDATE = f"UPDATE effects SET {', '.join(f'{name} = ?' for name in _FIELDS)} WHERE key = ?"
 _RENEW = (
@@ -88,27 +88,38 @@ class SqliteLedger:
     def __init__(self, database: Database, *, closes: bool = False) -> None:
         self._database = database
         self._closes = closes
+        self.holds_questions = not closes  # else the conversations, and the questions with them, are in another store
 
-    async def claim(self, call: EffectCall, *, owner: str, lease_s: float, take_over: bool = False) -> Claim:
+    async def claim(
+        self,
+        call: EffectCall,
+        *,
+        owner: str,
+        lease_s: float,
+        take_over: bool = False,
+        approval: Approval | None = None,
+    ) -> Claim:
         """Claim an effect; see EffectLedger."""
         call = attrs.evolve(call, arguments=storable(call.arguments), place=storable(call.place))
 
-        new = effect_rows.claimed_anew(call, None, owner, now_text())
-        values = _values(new)
-
         def claim(database: sqlite3.Connection) -> Claim:
-            # The unique key decides between processes that claim at the same moment: one of the inserts has no effect.
-            if database.execute(_INSERT, values).rowcount:
-                renew(database, owner, lease_s)
-                return Claim("yours", new)
-            row = _effect(database.execute(f"SELECT {_COLUMNS} FROM effects WHERE key = ?", (call.key,)).fetchone())
-            outcome = effect_rows.outcome_of(row, call, _lives(database, row.owner), take_over)
-            if outcome == "yours":
-                # A higher fence: whatever the previous owner still writes to this row from now on is ignored.
-                row = effect_rows.claimed_anew(call, row, owner, now_text())
+            # The transaction is the only writer from its begin on: no other process can claim the key in between.
+            values = database.execute(_SELECT, (call.key,)).fetchone()
+            before = None if values is None else _effect(values)
+            if before is not None:
+                outcome = effect_rows.outcome_of(before, call, _lives(database, before.owner), take_over)
+                if outcome != "yours":
+                    return Claim(outcome, before)
+            # A higher fence: whatever the previous owner still writes to this row from now on is ignored.
+            row = effect_rows.claimed_anew(call, before, owner, now_text())
+            if approval is not None and not use_approval(database, approval, call.tenant, call.key, may_repeat=True):
+                return Claim("unapproved", row)
+            if before is None:
+                database.execute(_INSERT, _values(row))
+            else:
                 _write(database, row)
-                renew(database, owner, lease_s)
-            return Claim(outcome, row)
+            renew(database, owner, lease_s)
+            return Claim("yours", row)
 
         return await self._database.write(claim)
 
@@ -129,11 +140,20 @@ class SqliteLedger:
         values = (state, result, storable(note), now_text(), key, fence)
         return await self._database.write(lambda database: database.execute(_FINISH, values).rowcount > 0)
 
-    async def release(self, key: str, fence: int, *, note: str) -> bool:
-        """Release a claim whose call never started; see EffectLedger."""
+    async def release(self, key: str, fence: int, *, note: str, is_pending: bool = False) -> bool:
+        """Release a claim whose call has changed nothing; see EffectLedger."""
 
-        values = (storable(note), now_text(), key, fence)
-        return await self._database.write(lambda database: database.execute(_RELEASE, values).rowcount > 0)
+        def release(database: sqlite3.Connection) -> bool:
+            values = database.execute(f"{_SELECT} AND fence = ?", (key, fence)).fetchone()
+            row = None if values is None else _effect(values)
+            row = row and effect_rows.released(row, storable(note), now_text(), is_pending)
+            if row is not None:
+                _write(database, row)
+                if not is_pending:  # else the call goes on under it
+                    release_approval(database, key)
+            return row is not None
+
+        return await self._database.write(release)
 
     async def settle(
         self,
@@ -204,6 +224,12 @@ class SqliteLedger:
         """Delete the texts, then the rows, of effects that ended long ago; see EffectLedger."""
 
         def forget(database: sqlite3.Connection) -> None:
+            # Their turn has ended: they have changed nothing, and never will. With a handle, that is not certain.
+            database.execute(
+                "UPDATE effects SET state = 'failed', ended_at = claimed_at WHERE state = 'pending' "
+                f"AND claimed_at < ? AND handle IS NULL AND {_OVER}",
+                (time_text(time.time() - older_than_s),),
+            )
             database.execute(
                 f"UPDATE effects SET {_NO_TEXTS} WHERE state IN ('done', 'failed') "
                 f"AND ended_at <> '' AND ended_at < ? AND {_OVER} "

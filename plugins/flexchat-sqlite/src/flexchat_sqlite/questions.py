@@ -1,0 +1,203 @@
+"""Questions that wait for a reply, in the journal's file, and the approvals that calls use up."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import attrs
+from flexchat.conversations.effect_rows import now_text
+from flexchat.domain.questions import (
+    QUESTION_COLUMNS,
+    Approval,
+    PendingQuestion,
+    QuestionState,
+    Reply,
+    question_from_row,
+    question_to_row,
+    reply_to_json,
+)
+from flexchat.domain.text import storable
+from flexchat.errors import ClosedQuestionError, StorageError, UnknownQuestionError
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+# The key of a remembered reply may cover more than its turn, so that such a row outlives the turn, without its texts.
+_NO_TEXTS = (
+    "question = json_set(json_remove(question, '$.schema', '$.url', '$.call_id', '$.details'), '$.message', ''), "
+    "reply = json_remove(reply, '$.content', '$.why')"
+)
+# Triggers, so that no statement that ends or deletes a turn can leave out its questions.
+TABLES = f"""
+CREATE TABLE questions (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    tenant TEXT NOT NULL,
+    conversation TEXT NOT NULL,
+    turn TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    state TEXT NOT NULL,
+    asked_at TEXT NOT NULL,
+    expires_at TEXT NOT NULL,
+    replied_by TEXT NOT NULL,
+    replied_at TEXT NOT NULL,
+    used_by TEXT NOT NULL,
+    remembered TEXT NOT NULL,
+    question TEXT NOT NULL,
+    reply TEXT
+);
+CREATE INDEX questions_by_tenant ON questions (tenant);
+CREATE INDEX questions_by_conversation ON questions (tenant, conversation);
+CREATE INDEX questions_by_turn ON questions (turn);
+CREATE INDEX questions_open ON questions (tenant) WHERE state = 'open';
+CREATE INDEX questions_by_expiry ON questions (expires_at) WHERE state = 'open';
+CREATE INDEX questions_remembered ON questions (tenant, remembered) WHERE remembered != '';
+CREATE INDEX questions_used ON questions (used_by) WHERE used_by != '';
+CREATE TRIGGER questions_of_ended AFTER UPDATE OF ended_at ON journal_turns WHEN NEW.ended_at != ''
+BEGIN
+    UPDATE questions SET state = 'withdrawn' WHERE turn = NEW.id AND state = 'open';
+END;
+CREATE TRIGGER questions_of_deleted AFTER DELETE ON journal_turns
+BEGIN
+    DELETE FROM questions WHERE turn = OLD.id AND remembered = '';
+    UPDATE questions SET {_NO_TEXTS} WHERE turn = OLD.id;
+END;
+"""
+
+IS_EXPIRED = "state = 'open' AND expires_at <= :now"
+_STATE = f"CASE WHEN {IS_EXPIRED} THEN 'expired' ELSE state END"
+_COLUMNS = ", ".join(_STATE if name == "state" else name for name in QUESTION_COLUMNS)
+_ADD = (
+    f"INSERT INTO questions ({', '.join(QUESTION_COLUMNS)}) VALUES ({', '.join('?' * len(QUESTION_COLUMNS))}) "
+    "ON CONFLICT (id) DO NOTHING"
+)
+_REPLY = (
+    "UPDATE questions SET state = 'replied', reply = ?, replied_by = ?, replied_at = ?, remembered = ? WHERE id = ?"
+)
+_USE = (
+    "UPDATE questions SET used_by = :by WHERE id = :id AND tenant = :tenant AND digest = :digest AND digest != '' "
+    "AND state = 'replied' AND json_extract(reply, '$.action') = 'accept' "
+    "AND (used_by = '' OR used_by = :by AND :may_repeat)"
+)
+_RESUME = "UPDATE journal_turns SET state = 'running' WHERE id = ? AND state = 'suspended'"  # without an owner
+
+
+def adder(questions: Sequence[PendingQuestion]) -> Callable[[sqlite3.Connection], object]:
+    """Prepare adding questions; the function returned does so in the caller's transaction.
+
+    Raises:
+        StorageError: A question is not JSON data.
+    """
+    rows = [_convert(question_to_row, each, each.id) for each in questions]
+    return lambda database: database.executemany(_ADD, rows)
+
+
+def find(database: sqlite3.Connection, id: str, tenant: str) -> PendingQuestion:
+    """Find a question by its id or an unambiguous prefix of it.
+
+    Raises:
+        UnknownQuestionError: No question of the tenant matches, or several do.
+    """
+    if not id or id != storable(id):
+        raise UnknownQuestionError(id)
+    rows = database.execute(
+        f"SELECT {_COLUMNS} FROM questions WHERE tenant = :tenant AND id >= :id AND id < :end ORDER BY id LIMIT 2",
+        {"tenant": tenant, "id": id, "end": id + "\U0010ffff", "now": now_text()},
+    ).fetchall()
+    if not rows or (len(rows) > 1 and rows[0][0] != id):
+        raise UnknownQuestionError(id, several=bool(rows))
+    return _convert(question_from_row, rows[0], rows[0][0])
+
+
+def page(
+    database: sqlite3.Connection,
+    tenant: str,
+    states: Sequence[QuestionState] | None,
+    columns: Mapping[str, str | None],
+    limit: int,
+    before: str | None,
+) -> Sequence[PendingQuestion]:
+    """Return questions, the newest first; see TurnJournal.questions.
+
+    Args:
+        columns: The values of columns, None for any; an empty one of ``remembered`` for any but that.
+    """
+    conditions = ["tenant = :tenant"]
+    values: dict[str, object] = {"tenant": tenant, "limit": max(limit, 0), "now": now_text(), **columns}
+    if states is not None:
+        conditions.append(f"{_STATE} IN (SELECT value FROM json_each(:states))")
+        values["states"] = json.dumps([*states])
+        if {*states} == {"open"}:  # few of many, perhaps: with this, their index is used
+            conditions.append("state = 'open'")
+    for column, value in columns.items():
+        if column == "remembered" and value is not None:
+            conditions.append("remembered != ''")  # its index has no others
+            value = value or None
+        if value is not None:
+            conditions.append(f"{column} = :{column}")
+    if before is not None:
+        conditions.append("number < (SELECT number FROM questions WHERE id = :before)")
+        values["before"] = find(database, before, tenant).id
+    query = f"SELECT {_COLUMNS} FROM questions WHERE {' AND '.join(conditions)} ORDER BY number DESC LIMIT :limit"
+    return [_convert(question_from_row, row, row[0]) for row in database.execute(query, values)]
+
+
+def answer(database: sqlite3.Connection, id: str, tenant: str, reply: Reply, by: str) -> PendingQuestion:
+    """Record a reply, and let the turn go on if it is suspended; see TurnJournal.answer."""
+    asked, now = find(database, id, tenant), now_text()
+    if asked.state != "open":
+        at = asked.replied_at if asked.state == "replied" else asked.expires_at
+        raise ClosedQuestionError(asked.id, asked.state, asked.replied_by, at)
+    remembered = asked.question.remember.get(reply.remember, "") if reply.remember else ""
+    text = _convert(reply_to_json, reply, asked.id)
+    database.execute(_REPLY, (text, storable(by), now, remembered, asked.id))
+    database.execute(_RESUME, (asked.turn,))
+    return attrs.evolve(
+        asked, state="replied", reply=reply, replied_by=storable(by), replied_at=now, remembered=remembered
+    )
+
+
+def revoke(database: sqlite3.Connection, id: str, tenant: str) -> PendingQuestion:
+    """Make a reply count no more under its key; see TurnJournal.revoke."""
+    question = find(database, id, tenant)
+    database.execute("UPDATE questions SET remembered = '' WHERE id = ?", (question.id,))
+    return attrs.evolve(question, remembered="")
+
+
+def use_approval(
+    database: sqlite3.Connection, approval: Approval, tenant: str, by: str, *, may_repeat: bool = False
+) -> bool:
+    """Use up an approval; see TurnJournal.use_approval."""
+    values = {"id": approval.question, "digest": approval.digest, "tenant": tenant, "by": by, "may_repeat": may_repeat}
+    return database.execute(_USE, values).rowcount > 0
+
+
+def release_approval(database: sqlite3.Connection, by: str) -> None:
+    """Make the approval that a call has used, if any, usable again."""
+    database.execute("UPDATE questions SET used_by = '' WHERE used_by = ? AND used_by != ''", (by,))
+
+
+def expire(database: sqlite3.Connection) -> int:
+    """Mark the questions whose time has passed as expired, and let their turns go on; return how many."""
+    query = f"UPDATE questions SET state = 'expired' WHERE {IS_EXPIRED} RETURNING turn"
+    turns = database.execute(query, {"now": now_text()}).fetchall()
+    database.executemany(_RESUME, turns)
+    return len(turns)
+
+
+def delete_questions_of(database: sqlite3.Connection, tenant: str, conversation: str) -> None:
+    """Delete a conversation's questions; a reply that counts beyond it belongs to no conversation any more."""
+    whose = "WHERE tenant = ? AND conversation = ?"
+    within = "remembered = '' OR json_extract(reply, '$.remember') = 'conversation'"
+    database.execute(f"DELETE FROM questions {whose} AND ({within})", (tenant, conversation))
+    database.execute(f"UPDATE questions SET conversation = '', {_NO_TEXTS} {whose}", (tenant, conversation))
+
+
+def _convert(convert: Callable[[T], U], value: T, id: str) -> U:
+    try:
+        return convert(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StorageError(f"turns: the question {id} or its reply is not JSON data: {error}") from None
