@@ -98,6 +98,12 @@ class SyncFlexChat:
     turn = _waiting(FlexChat.turn)
     resume = _waiting(FlexChat.resume)
     close_turn = _waiting(FlexChat.close_turn)
+    cancel_turn = _waiting(FlexChat.cancel_turn)
+    submit = _waiting(FlexChat.submit)
+    pending = _waiting(FlexChat.pending)
+    question = _waiting(FlexChat.question)
+    answer = _waiting(FlexChat.answer)
+    revoke = _waiting(FlexChat.revoke)
     embed = _waiting(FlexChat.embed)
     list_models = _waiting(FlexChat.list_models)
 

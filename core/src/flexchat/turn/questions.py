@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 MAX_QUESTIONS = 16
 """Questions of one call."""
 
+LEAVE_S = 1.0
+"""How long ``on_question`` may take to end when its question has a reply."""
+
 
 async def wait_for_answer(question: Question) -> Reply | None:
     """Ask nobody: as ``on_question``, for servers whose replies arrive through ``FlexChat.answer``."""
@@ -153,8 +156,10 @@ class Person:
             except Exception as error:  # noqa: BLE001  on_question is the caller's, and may raise anything
                 return _failed(question, error)
             finally:
-                if asking is not None:
+                if asking is not None and not asking.done():
                     asking.cancel()
+                    # Whoever asks may have a form to close; one that does not end is left behind.
+                    await asyncio.wait((asking,), timeout=LEAVE_S)
         if reply is None:
             return Reply(action="decline", why=NOBODY)
         await run_in_thread(load)  # imports take long, and would hold up every other turn

@@ -309,6 +309,7 @@ class SqliteJournal:
     async def watch(self) -> AsyncGenerator[str, None]:
         """Yield an empty id, for any turn, when something was committed; see TurnJournal."""
         version = await self._database.version()
+        yield ""
         while True:
             version = await self._database.change(version, poll_s=POLL_S)
             yield ""

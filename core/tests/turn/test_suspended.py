@@ -1,0 +1,408 @@
+"""Turns that wait for a reply without a process, and go on in any."""
+
+import asyncio
+import contextlib
+import sqlite3
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from flexchat import (
+    ChatRequestError,
+    ClosedQuestionError,
+    FlexChat,
+    InvalidReplyError,
+    Reply,
+    SuspendedTurnError,
+    SyncFlexChat,
+    ToolContext,
+    TurnCancelled,
+    TurnFinished,
+    TurnNotWaitingError,
+    TurnSuspended,
+    UnknownQuestionError,
+    tool,
+)
+from flexchat.host import wait_for_answer
+from flexchat.plugin import hookimpl
+from flexchat_testing import ScriptedProvider, calls, says
+
+YES, NO = Reply(action="accept"), Reply(action="decline")
+
+
+@pytest.fixture
+def ran():
+    """Return a list of what the tools have done."""
+    return []
+
+
+@pytest.fixture
+def tools(ran):
+    @tool(approve=True)
+    async def pay(amount: int) -> str:
+        """Pay."""
+        ran.append(("pay", amount))
+        return "paid"
+
+    @tool(effect="read", approve=True)
+    async def look(at: str) -> str:
+        """Look."""
+        ran.append(("look", at))
+        return "seen"
+
+    @tool(effect="read")
+    async def note(text: str) -> str:
+        """Take a note."""
+        ran.append(("note", text))
+        return "noted"
+
+    @tool(asks_first=True)
+    async def book(context: ToolContext) -> str:
+        """Book a seat."""
+        seat = await context.ask("Which seat?")
+        meal = await context.ask("Which meal?")
+        ran.append(("book", seat.action, meal.action))
+        return "booked"
+
+    @tool
+    async def order(context: ToolContext) -> str:
+        """Order something."""
+        reply = await context.ask("Really?")
+        ran.append(("order", reply.action))
+        return "ordered" if reply.action == "accept" else "left"
+
+    return [pay, look, note, book, order]
+
+
+@pytest.fixture
+def open_chat(tmp_path, tools):
+    """Return a function that opens a chat on one file, as another process would."""
+
+    def open_chat(*replies, hooks=(), **questions):
+        config = {
+            "llms": {"bot": {"provider": "scripted"}},
+            "responses": [{"llm": "bot", "model": "m", "tools": {"enabled": True}}],
+            "conversations": {"provider": "sqlite", "path": str(tmp_path / "c.db")},
+            "questions": {"expires": "1h", **questions},
+            "limits": {"question_timeout_ms": 2000},
+        }
+        return FlexChat.from_config(config, tools=tools, providers={"bot": ScriptedProvider(replies)}, hooks=hooks)
+
+    return open_chat
+
+
+async def asked(chat):
+    """Return the open questions, once there are some."""
+    while True:
+        rows = await chat.pending()
+        if rows:
+            return rows
+
+
+def outcomes(turn):
+    return [record.result.result if record.result.success else record.result.error for record in turn.tool_calls]
+
+
+async def test_a_call_that_needs_approval_suspends_its_turn_and_runs_in_another_process(open_chat, ran):
+    async with open_chat(calls(("pay", {"amount": 5}))) as chat:
+        turn = await chat.respond("Pay", conversation="c")
+
+        assert (turn.status, turn.succeeded, ran) == ("suspended", False, [])
+        (pending,) = turn.pending
+        assert pending.question.details["arguments"] == {"amount": 5}
+        assert [row.state for row in await chat.turns()] == ["suspended"]
+        assert [each.id for each in await chat.pending()] == [pending.id]
+        assert outcomes(turn) == ["Not executed yet: it waits for the reply to a question"]
+    async with open_chat(says("Paid.")) as chat:
+        handle = await chat.answer(pending.id, YES, by="ann")
+        turn = await handle.result()
+
+        assert (turn.status, turn.content, ran) == ("done", "Paid.", [("pay", 5)])
+        assert outcomes(turn) == ["paid"]
+        row = await chat.question(pending.id)
+        (effect,) = await chat.effects()
+        assert (row.replied_by, row.state, row.used_by) == ("ann", "replied", effect.key)
+        with pytest.raises(ClosedQuestionError, match="answered by ann"):
+            await chat.answer(pending.id, YES, by="bob")
+        assert ran == [("pay", 5)]
+        assert len(await chat.conversations.turns("c")) == 1
+
+
+async def test_a_rejected_call_does_not_run_and_the_model_reads_the_reason(open_chat, ran):
+    async with open_chat(calls(("pay", {"amount": 5})), says("As you wish.")) as chat:
+        turn = await chat.respond("Pay", conversation="c")
+        handle = await chat.answer(turn.pending[0].id, Reply(action="decline", why="too much"), by="ann")
+        turn = await handle.result()
+
+    assert (turn.content, ran) == ("As you wish.", [])
+    assert "too much" in turn.tool_calls[0].result.explained()
+
+
+async def test_the_calls_of_an_answer_are_pending_together_and_the_others_run(open_chat, ran):
+    requested = calls(("pay", {"amount": 1}), ("note", {"text": "a"}), ("pay", {"amount": 2}), ("look", {"at": "b"}))
+    async with open_chat(requested, says("Done.")) as chat:
+        turn = await chat.respond("Pay", conversation="c")
+
+        assert ran == [("note", "a")]
+        first, second, third = sorted(turn.pending, key=lambda each: each.question.message)
+        assert len(await chat.pending(turn=turn.id)) == 3
+        turn = await (await chat.answer(second.id, YES)).result()
+        assert (turn.status, ran) == ("suspended", [("note", "a"), ("pay", 1)])
+        assert {each.id for each in turn.pending} == {first.id, third.id}
+        turn = await (await chat.answer(first.id, NO)).result()
+        turn = await (await chat.answer(third.id, YES)).result()
+
+    assert turn.status == "done"
+    assert ran == [("note", "a"), ("pay", 1), ("pay", 2)] or ran == [("note", "a"), ("pay", 1), ("look", "b")]
+    assert len(turn.tool_calls) == 4
+
+
+async def test_a_tool_that_asks_first_gets_its_earlier_replies_in_order(open_chat, ran):
+    async with open_chat(calls(("book", {})), says("Booked.")) as chat:
+        turn = await chat.respond("Book", conversation="c")
+        assert [effect.state for effect in await chat.effects()] == ["pending"]
+        assert turn.pending[0].question.message == "Which seat?"
+        turn = await (await chat.answer(turn.pending[0].id, NO)).result()
+        assert turn.pending[0].question.message == "Which meal?"
+        turn = await (await chat.answer(turn.pending[0].id, YES)).result()
+
+        assert (turn.status, ran) == ("done", [("book", "decline", "accept")])
+        assert [effect.state for effect in await chat.effects()] == ["done"]
+
+
+async def test_a_write_that_has_started_waits_in_memory(open_chat, ran):
+    async with open_chat(calls(("order", {})), says("Ordered.")) as chat, open_chat() as other:
+        handle = chat.start("Order", conversation="c")
+        rows = await asked(other)
+        assert await other.answer(rows[0].id, YES, by="bob") is None
+        turn = await handle.result()
+
+    assert (turn.status, ran) == ("done", [("order", "accept")])
+
+
+async def test_a_live_question_is_answered_from_another_process(open_chat, ran):
+    async with open_chat(calls(("pay", {"amount": 3})), says("Paid.")) as chat, open_chat() as other:
+        handle = chat.start("Pay", conversation="c", on_question=wait_for_answer)
+        rows = await asked(other)
+        assert await other.answer(rows[0].id, YES, by="bob") is None
+        turn = await handle.result()
+
+    assert (turn.status, ran) == ("done", [("pay", 3)])
+
+
+async def test_a_live_question_without_a_store_is_answered_by_its_id(tools, ran):
+    provider = ScriptedProvider([calls(("pay", {"amount": 3})), says("Paid.")])
+    config = {"llms": {"bot": {"provider": "scripted"}}, "responses": [{"llm": "bot", "model": "m", "tools": {}}]}
+    future = asyncio.get_running_loop().create_future()
+
+    class Watching:
+        @hookimpl
+        def flexchat_question_asked(self, question):
+            future.set_result(question)
+
+    chat = FlexChat.from_config(config, tools=tools, providers={"bot": provider}, hooks=[Watching()])
+    async with chat:
+        handle = chat.start("Pay", on_question=wait_for_answer)
+        question = await future
+        with pytest.raises(UnknownQuestionError):
+            await chat.answer(question.id, YES, tenant="other")
+        with pytest.raises(InvalidReplyError, match="remember"):
+            await chat.answer(question.id, Reply(action="accept", remember="always"))
+        assert await chat.answer(question.id, YES) is None
+        assert (await handle.result()).content == "Paid."
+
+    assert ran == [("pay", 3)]
+
+
+async def test_of_two_replies_the_first_counts(open_chat, ran):
+    async with open_chat(calls(("pay", {"amount": 5})), says("a")) as chat, open_chat(says("b")) as other:
+        turn = await chat.respond("Pay", conversation="c")
+        id = turn.pending[0].id
+        answers = [chat.answer(id, YES, by="ann"), other.answer(id, NO, by="bob"), chat.answer(id, YES, by="ann")]
+        came = await asyncio.gather(*answers, return_exceptions=True)
+        handles = [each for each in came if not isinstance(each, Exception)]
+        for each in handles:
+            if each is not None:
+                await each.result()
+
+    assert len(handles) == 1
+    assert all(isinstance(each, ClosedQuestionError) for each in came if isinstance(each, Exception))
+    assert len(ran) <= 1
+
+
+async def test_an_approval_of_a_read_lets_it_run_once(open_chat, ran, monkeypatch):
+    """A run that was killed after it began needs another approval, since its first may have happened."""
+    async with open_chat(calls(("look", {"at": "x"})), says("Seen.")) as chat:
+        turn = await chat.respond("Look", conversation="c")
+        first = turn.pending[0].id
+        await chat.answer(first, YES, resume=False)
+        row = await chat.question(first)
+        from flexchat.domain.questions import Approval
+
+        assert await chat.journal.use_approval(Approval(first, row.question.digest), tenant="default", by="a dead run")
+        turn = await chat.resume(turn.id)
+        assert (turn.status, ran) == ("suspended", [])
+        assert turn.pending[0].id != first
+        turn = await (await chat.answer(turn.pending[0].id, YES)).result()
+
+    assert (turn.status, ran) == ("done", [("look", "x")])
+
+
+async def test_a_stream_ends_with_the_suspension_and_goes_on_elsewhere(open_chat):
+    async with open_chat(calls(("pay", {"amount": 5})), says("Paid.")) as chat:
+        events = [event async for event in chat.stream("Pay", conversation="c")]
+        assert type(events[-1]) is TurnSuspended
+        assert events[-1].turn.pending
+        handle = await chat.answer(events[-1].turn.pending[0].id, YES)
+        came = [event async for _, event in handle.events()]
+        assert type(came[-1]) is TurnFinished
+
+
+async def test_a_new_message_ends_a_suspended_turn(open_chat, ran):
+    async with open_chat(calls(("pay", {"amount": 5})), says("Hello.")) as chat:
+        suspended = await chat.respond("Pay", conversation="c")
+        turn = await chat.respond("Hi", conversation="c")
+
+        assert turn.content == "Hello."
+        first, second = await chat.conversations.turns("c")
+        assert (first.status, second.status) == ("failed", "done")
+        with pytest.raises(ClosedQuestionError, match="its turn has ended"):
+            await chat.answer(suspended.pending[0].id, YES)
+    assert ran == []
+
+
+async def test_a_new_message_is_rejected_while_a_turn_waits(open_chat):
+    async with open_chat(calls(("pay", {"amount": 5})), says("Paid."), new_message="reject") as chat:
+        suspended = await chat.respond("Pay", conversation="c")
+        with pytest.raises(SuspendedTurnError, match=suspended.id):
+            await chat.respond("Hi", conversation="c")
+        turn = await (await chat.answer(suspended.pending[0].id, YES)).result()
+
+    assert turn.content == "Paid."
+
+
+async def test_a_new_message_waits_for_the_end_of_a_suspended_turn(open_chat):
+    replies = calls(("pay", {"amount": 5})), says("Paid."), says("Hello.")
+    async with open_chat(*replies, new_message="queue") as chat:
+        suspended = await chat.respond("Pay", conversation="c")
+        queued = await chat.respond("Hi", conversation="c")
+        assert queued.status == "accepted"
+        with pytest.raises(TurnNotWaitingError, match="earlier turn"):
+            await chat.resume(queued.id)
+        await (await chat.answer(suspended.pending[0].id, YES)).result()
+        (handle,) = await chat.resume_interrupted()
+
+        assert (handle.id, (await handle.result()).content) == (queued.id, "Hello.")
+        assert [turn.answer for turn in await chat.conversations.turns("c")] == ["Paid.", "Hello."]
+
+
+async def test_a_question_that_expires_is_rejected_and_its_turn_goes_on(open_chat, ran, tmp_path):
+    async with open_chat(calls(("pay", {"amount": 5})), says("Too late.")) as chat:
+        turn = await chat.respond("Pay", conversation="c")
+        with contextlib.closing(sqlite3.connect(tmp_path / "c.db", isolation_level=None)) as database:
+            database.execute("UPDATE questions SET expires_at = '2020-01-01T00:00:00.000+00:00'")
+        (handle,) = await chat.resume_interrupted()
+        with pytest.raises(ClosedQuestionError, match="expired"):
+            await chat.answer(turn.pending[0].id, YES)
+        turn = await handle.result()
+
+    assert (turn.content, ran) == ("Too late.", [])
+    assert "there was no reply until" in turn.tool_calls[0].result.explained()
+
+
+async def test_a_suspended_turn_is_cancelled_by_any_process(open_chat, ran):
+    async with open_chat(calls(("pay", {"amount": 5}))) as chat, open_chat() as other:
+        suspended = await chat.respond("Pay", conversation="c")
+        turn = await other.cancel_turn(suspended.id, by="bob")
+        assert turn.status == "cancelled"
+        assert [row.state for row in await chat.turns()] == ["cancelled"]
+        with pytest.raises(ClosedQuestionError):
+            await chat.answer(suspended.pending[0].id, YES)
+    assert ran == []
+
+
+async def test_a_running_turn_is_cancelled_by_another_process(open_chat):
+    started = asyncio.Event()
+
+    class Watching:
+        @hookimpl
+        def flexchat_question_asked(self, question):
+            started.set()
+
+    hooks = [Watching()]
+    async with open_chat(calls(("order", {})), hooks=hooks) as chat, open_chat() as other:
+        handle = chat.start("Order", conversation="c")
+        await started.wait()
+        turn = await other.cancel_turn(handle.id)
+
+        assert turn.status == "cancelled"
+        assert type(await handle.last()) is TurnCancelled
+
+
+async def test_a_turn_run_by_respond_is_cancelled_by_another_process_and_returned(open_chat):
+    async with open_chat(calls(("order", {}))) as chat, open_chat() as other:
+        answering = asyncio.create_task(chat.respond("Order", conversation="c"))
+        rows = await asked(other)
+        await other.cancel_turn(rows[0].turn)
+
+        assert (await answering).status == "cancelled"
+
+
+async def test_a_turn_is_accepted_and_runs_in_another_process(open_chat, tmp_path):
+    later = datetime.now(UTC) + timedelta(hours=1)
+    async with open_chat() as chat:
+        first = await chat.submit("Hi", conversation="c")
+        await chat.submit("Ho", conversation="c")
+        urgent = await chat.submit("Hey", conversation="d", priority=1)
+        await chat.submit("Tomorrow", conversation="e", at=later)
+        assert {row.state for row in await chat.turns()} == {"accepted"}
+    async with open_chat(says("1"), says("2"), says("3")) as chat:
+        order = []
+        while handles := await chat.resume_interrupted(most=1):
+            order.append(handles[0].id)
+            await handles[0].result()
+
+        assert order[:2] == [urgent, first]
+        assert len(order) == 3
+        assert [turn.messages[0].content for turn in await chat.conversations.turns("c")] == ["Hi", "Ho"]
+        assert [row.state for row in await chat.turns(conversation="e")] == ["accepted"]
+
+
+async def test_what_cannot_be_accepted_is_refused(open_chat):
+    async with open_chat() as chat:
+        with pytest.raises(ChatRequestError, match="name its conversation"):
+            await chat.submit("Hi")
+        with pytest.raises(ChatRequestError, match="time zone"):
+            await chat.submit("Hi", conversation="c", at=datetime(2026, 1, 1))
+        id = await chat.submit("Hi", conversation="c", idempotency_key="k")
+        assert await chat.submit("Hi", conversation="c", idempotency_key="k") == id
+
+
+async def test_a_repeated_key_finds_the_suspended_turn(open_chat, ran):
+    async with open_chat(calls(("pay", {"amount": 5})), says("Paid.")) as chat:
+        first = await chat.respond("Pay", conversation="c", idempotency_key="k")
+        again = await chat.respond("Pay", conversation="c", idempotency_key="k")
+        assert (first.id, again.id, again.status) == (first.id, first.id, "suspended")
+        assert again.pending[0].id == first.pending[0].id
+        await (await chat.answer(first.pending[0].id, YES)).result()
+        assert (await chat.respond("Pay", conversation="c", idempotency_key="k")).content == "Paid."
+    assert ran == [("pay", 5)]
+
+
+async def test_deleting_the_conversation_deletes_its_suspended_turn(open_chat, ran):
+    async with open_chat(says("Hello."), calls(("pay", {"amount": 5}))) as chat:
+        await chat.respond("Hi", conversation="c")
+        suspended = await chat.respond("Pay", conversation="c")
+        await chat.conversations.delete("c")
+
+        assert await chat.turns() == await chat.pending() == []
+        with pytest.raises(UnknownQuestionError):
+            await chat.answer(suspended.pending[0].id, YES)
+    assert ran == []
+
+
+def test_the_synchronous_chat_has_the_same_methods(open_chat, ran):
+    with SyncFlexChat(open_chat(calls(("pay", {"amount": 5})), says("Paid."))) as chat:
+        turn = chat.respond("Pay", conversation="c")
+        chat.answer(chat.pending()[0].id, YES, by="ann", resume=False)
+        assert chat.resume(turn.id).content == "Paid."
+    assert ran == [("pay", 5)]
