@@ -40,6 +40,7 @@ from .domain import (
 )
 from .domain.conversation import result_to_json
 from .domain.copies import with_own_tables
+from .domain.fetching import Fetcher
 from .domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnState
 from .domain.prices import Cost, PriceSettings
 from .domain.questions import OnQuestion, PendingQuestion, QuestionState, Reply
@@ -969,6 +970,11 @@ class FlexChat:
     def journal(self) -> TurnJournal | None:
         """Where its kept turns and their questions are; None if it keeps none."""
         return self._engine.recorder.journal if self._engine.recorder is not None else None
+
+    @property
+    def fetcher(self) -> Fetcher | None:
+        """The client of its tools, which reaches what ``network`` allows; None if no plugin offers one."""
+        return self._parts.fetcher
 
     async def _run_turn(self, turn: ActiveTurn) -> Turn:
         await self._open()

@@ -139,7 +139,8 @@ async def test_what_cannot_be_offered_is_left_out_and_told(with_plugin, tmp_path
     class Wrong:
         @hookimpl(optionalhook=True)
         def flexchat_web_pages(self, web):
-            page = web.Page(name="dice", label="Dice", folder=tmp_path, script="dice.js", icon="list")
+            files = {"folder": tmp_path, "script": "dice.js"}
+            page = web.Page(name="dice", label="Dice", icon="list", count="/api/dice", **files)
             yield from ({"name": "x"}, page, page, attrs.evolve(page, name="chat"))
             yield attrs.evolve(page, name="gone", script="gone.js")
 
@@ -163,6 +164,7 @@ async def test_what_cannot_be_offered_is_left_out_and_told(with_plugin, tmp_path
     pages = (await client.get("/static/plugins.js")).text
     assert pages.count('"dice"') == 1
     assert '"icon": "list"' in pages
+    assert '"count": "api/dice"' in pages
     assert '"chat"' not in pages.replace('"after": "chat"', "")
     told = caplog.text
     for reason in (

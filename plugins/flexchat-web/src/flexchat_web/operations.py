@@ -246,6 +246,8 @@ class Page:
         styles: Its stylesheets, files in the folder.
         after: Name of the page it follows in the navigation; empty: at the end.
         icon: Its icon in the navigation, a name from static/js/icons.js: "list", "document", "history", …
+        count: Path of a GET operation that answers {"count": …}, the number of items that need a person: it is shown in
+            the navigation. Empty for none.
     """
 
     name: str = attrs.field(validator=attrs.validators.matches_re("[a-z_]{1,40}"))
@@ -255,12 +257,14 @@ class Page:
     styles: tuple[str, ...] = ()
     after: str = ""
     icon: str = ""
+    count: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the page's description for the browser."""
         at = f"plugins/{self.name}/"
         files = {"script": at + self.script, "styles": [at + style for style in self.styles]}
-        return {"name": self.name, "label": self.label, "after": self.after, "icon": self.icon, **files}
+        shown = {"name": self.name, "label": self.label, "after": self.after, "icon": self.icon}
+        return {**shown, "count": self.count.lstrip("/"), **files}
 
 
 # Within the protocol, the plain names are its properties.

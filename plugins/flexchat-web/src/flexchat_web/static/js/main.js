@@ -9,7 +9,8 @@ import { toast } from "./dialog.js";
 import { signOut } from "./sign_in.js";
 import { themeSwitch } from "./theme.js";
 import { go, placeOf, setServer, start } from "./router.js";
-import { uiConfig } from "./api.js";
+import { get, uiConfig } from "./api.js";
+import { showCount } from "./nav_count.js";
 import { PLUGIN_PAGES } from "../plugins.js"; // written by the server
 
 const LOOK_MS = 60_000; // interval between requests for items that need a person
@@ -53,15 +54,12 @@ function navigate(current) {
   );
 }
 
-/** Show the number of items that need a person at the page Activity. */
-function showWaitingCount(count) {
-  const place = document.querySelector('#navigation [data-key="activity"]');
-  place.querySelector(".nav-count")?.remove();
-  if (count) place.append(h("span", { class: "nav-count" }, String(count), h("span", { class: "visually-hidden" }, " waiting")));
-}
-
 function loadWaiting() {
-  if (!document.hidden) waiting.look().catch(() => {}); // pages report errors
+  if (document.hidden) return;
+  waiting.look().catch(() => {}); // pages report errors
+  for (const { name, count: path } of PLUGIN_PAGES) {
+    if (path) get(path).then(({ count }) => showCount(name, count), () => {});
+  }
 }
 
 function link(name, label, picture, here) {
@@ -94,7 +92,7 @@ document.querySelector(".skip-link").addEventListener("click", (event) => {
   event.preventDefault(); // the hash is the page's address
   document.getElementById("main").focus();
 });
-waiting.on(showWaitingCount);
+waiting.on((count) => showCount("activity", count));
 onReturn(loadWaiting);
 setInterval(loadWaiting, LOOK_MS);
 loadWaiting();
