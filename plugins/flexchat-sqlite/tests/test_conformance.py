@@ -5,7 +5,7 @@ from pathlib import Path
 from flexchat.conversations.memory_ledger import MemoryLedger
 from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_sqlite.ledger import SqliteLedger
-from flexchat_testing import ConversationStoreConformance, JournalConformance, LedgerConformance
+from flexchat_testing import ConversationStoreConformance, JournalConformance, LedgerConformance, PendingConformance
 
 
 class TestSqliteConversations(ConversationStoreConformance):
@@ -43,6 +43,15 @@ class TestSqliteJournal(JournalConformance):
         return SqliteConversations(folder / "conversations.db")
 
 
+class TestSqlitePending(PendingConformance):
+    """In the conversations' file."""
+
+    supports = frozenset({"durable", "shared", "ledger"})
+
+    def make_store(self, folder: Path) -> SqliteConversations:
+        return SqliteConversations(folder / "conversations.db")
+
+
 class TestConversationsInMemory(ConversationStoreConformance):
     """Without a file."""
 
@@ -62,6 +71,15 @@ class TestLedgerInMemory(LedgerConformance):
 
 class TestJournalInMemory(JournalConformance):
     """Of a store without a file."""
+
+    def make_store(self, folder: Path) -> SqliteConversations:
+        return SqliteConversations(":memory:")
+
+
+class TestPendingInMemory(PendingConformance):
+    """Of a store without a file."""
+
+    supports = frozenset({"ledger"})
 
     def make_store(self, folder: Path) -> SqliteConversations:
         return SqliteConversations(":memory:")

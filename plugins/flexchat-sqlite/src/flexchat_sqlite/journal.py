@@ -291,6 +291,14 @@ class SqliteJournal:
         """Mark questions as expired; see TurnJournal."""
         return await self._database.write(question_rows.expire)
 
+    async def take_unsent(self, *, limit: int, again_s: float) -> Sequence[PendingQuestion]:
+        """Return questions that are due to be sent; see SendingJournal."""
+        return await self._database.write(lambda database: question_rows.take_unsent(database, limit, again_s))
+
+    async def mark_sent(self, id: str, *, tenant: str) -> None:
+        """Record that a question has been sent; see SendingJournal."""
+        await self._database.write_soon(lambda database: question_rows.mark_sent(database, id, tenant))
+
     async def request_cancel(self, id: str, *, tenant: str, by: str) -> JournaledTurn:
         """Request that a turn be cancelled; see TurnJournal."""
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
 
 import attrs
-from flexchat.conversations.effect_rows import now_text
+from flexchat.conversations.effect_rows import now_text, time_text
 from flexchat.domain.questions import (
     QUESTION_COLUMNS,
     Approval,
@@ -25,6 +27,8 @@ from flexchat.errors import ClosedQuestionError, StorageError, UnknownQuestionEr
 T = TypeVar("T")
 U = TypeVar("U")
 
+MAX_SENDING_PAUSE_S = 3600.0
+
 # The key of a remembered reply may cover more than its turn, so that such a row outlives the turn, without its texts.
 _NO_TEXTS = (
     "question = json_set(json_remove(question, '$.schema', '$.url', '$.call_id', '$.details'), '$.message', ''), "
@@ -33,27 +37,18 @@ _NO_TEXTS = (
 # Triggers, so that no statement that ends or deletes a turn can leave out its questions.
 TABLES = f"""
 CREATE TABLE questions (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    id TEXT NOT NULL UNIQUE,
-    tenant TEXT NOT NULL,
-    conversation TEXT NOT NULL,
-    turn TEXT NOT NULL,
-    digest TEXT NOT NULL,
-    state TEXT NOT NULL,
-    asked_at TEXT NOT NULL,
-    expires_at TEXT NOT NULL,
-    replied_by TEXT NOT NULL,
-    replied_at TEXT NOT NULL,
-    used_by TEXT NOT NULL,
-    remembered TEXT NOT NULL,
-    question TEXT NOT NULL,
-    reply TEXT
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
+    tenant TEXT NOT NULL, conversation TEXT NOT NULL, turn TEXT NOT NULL, digest TEXT NOT NULL,
+    state TEXT NOT NULL, asked_at TEXT NOT NULL, expires_at TEXT NOT NULL,
+    replied_by TEXT NOT NULL, replied_at TEXT NOT NULL, used_by TEXT NOT NULL, remembered TEXT NOT NULL,
+    question TEXT NOT NULL, reply TEXT, send_at TEXT
 );
 CREATE INDEX questions_by_tenant ON questions (tenant);
 CREATE INDEX questions_by_conversation ON questions (tenant, conversation);
 CREATE INDEX questions_by_turn ON questions (turn);
 CREATE INDEX questions_open ON questions (tenant) WHERE state = 'open';
 CREATE INDEX questions_by_expiry ON questions (expires_at) WHERE state = 'open';
+CREATE INDEX questions_unsent ON questions (send_at) WHERE state = 'open' AND send_at IS NOT NULL;
 CREATE INDEX questions_remembered ON questions (tenant, remembered) WHERE remembered != '';
 CREATE INDEX questions_used ON questions (used_by) WHERE used_by != '';
 CREATE TRIGGER questions_of_ended AFTER UPDATE OF ended_at ON journal_turns WHEN NEW.ended_at != ''
@@ -70,9 +65,13 @@ END;
 IS_EXPIRED = "state = 'open' AND expires_at <= :now"
 _STATE = f"CASE WHEN {IS_EXPIRED} THEN 'expired' ELSE state END"
 _COLUMNS = ", ".join(_STATE if name == "state" else name for name in QUESTION_COLUMNS)
-_ADD = (
-    f"INSERT INTO questions ({', '.join(QUESTION_COLUMNS)}) VALUES ({', '.join('?' * len(QUESTION_COLUMNS))}) "
-    "ON CONFLICT (id) DO NOTHING"
+_ADD = (  # it is due to be sent since it was asked
+    f"INSERT INTO questions ({', '.join(QUESTION_COLUMNS)}, send_at) "
+    f"VALUES ({'?, ' * len(QUESTION_COLUMNS)}?{QUESTION_COLUMNS.index('asked_at') + 1}) ON CONFLICT (id) DO NOTHING"
+)
+_UNSENT = (
+    f"SELECT {_COLUMNS} FROM questions WHERE state = 'open' AND send_at IS NOT NULL AND send_at <= :now "
+    "AND expires_at > :now ORDER BY send_at, number LIMIT :limit"
 )
 _REPLY = (
     "UPDATE questions SET state = 'replied', reply = ?, replied_by = ?, replied_at = ?, remembered = ? WHERE id = ?"
@@ -109,7 +108,7 @@ def find(database: sqlite3.Connection, id: str, tenant: str) -> PendingQuestion:
     ).fetchall()
     if not rows or (len(rows) > 1 and rows[0][0] != id):
         raise UnknownQuestionError(id, several=bool(rows))
-    return _convert(question_from_row, rows[0], rows[0][0])
+    return _questions(rows[:1])[0]
 
 
 def page(
@@ -142,7 +141,7 @@ def page(
         conditions.append("number < (SELECT number FROM questions WHERE id = :before)")
         values["before"] = find(database, before, tenant).id
     query = f"SELECT {_COLUMNS} FROM questions WHERE {' AND '.join(conditions)} ORDER BY number DESC LIMIT :limit"
-    return [_convert(question_from_row, row, row[0]) for row in database.execute(query, values)]
+    return _questions(database.execute(query, values))
 
 
 def answer(database: sqlite3.Connection, id: str, tenant: str, reply: Reply, by: str) -> PendingQuestion:
@@ -164,6 +163,9 @@ def revoke(database: sqlite3.Connection, id: str, tenant: str) -> PendingQuestio
     """Make a reply count no more under its key; see TurnJournal.revoke."""
     question = find(database, id, tenant)
     database.execute("UPDATE questions SET remembered = '' WHERE id = ?", (question.id,))
+    # It has outlived its turn for that alone.
+    gone = "NOT EXISTS (SELECT 1 FROM journal_turns WHERE journal_turns.id = questions.turn)"
+    database.execute(f"DELETE FROM questions WHERE id = ? AND {gone}", (question.id,))
     return attrs.evolve(question, remembered="")
 
 
@@ -188,12 +190,32 @@ def expire(database: sqlite3.Connection) -> int:
     return len(turns)
 
 
+def take_unsent(database: sqlite3.Connection, limit: int, again_s: float) -> Sequence[PendingQuestion]:
+    """Return questions that are due to be sent, and make them due later; see SendingJournal."""
+    now = time.time()
+    unsent = _questions(database.execute(_UNSENT, {"now": time_text(now), "limit": max(limit, 0)}))
+    for question in unsent:
+        open_s = now - datetime.fromisoformat(question.asked_at).timestamp()
+        again_at = time_text(now + min(max(open_s, again_s), max(MAX_SENDING_PAUSE_S, again_s)))
+        database.execute("UPDATE questions SET send_at = ? WHERE id = ?", (again_at, question.id))
+    return unsent
+
+
+def mark_sent(database: sqlite3.Connection, id: str, tenant: str) -> None:
+    """Record that a question has been sent; see SendingJournal."""
+    database.execute("UPDATE questions SET send_at = NULL WHERE id = ? AND tenant = ?", (id, tenant))
+
+
 def delete_questions_of(database: sqlite3.Connection, tenant: str, conversation: str) -> None:
     """Delete a conversation's questions; a reply that counts beyond it belongs to no conversation any more."""
     whose = "WHERE tenant = ? AND conversation = ?"
     within = "remembered = '' OR json_extract(reply, '$.remember') = 'conversation'"
     database.execute(f"DELETE FROM questions {whose} AND ({within})", (tenant, conversation))
     database.execute(f"UPDATE questions SET conversation = '', {_NO_TEXTS} {whose}", (tenant, conversation))
+
+
+def _questions(rows: Iterable[tuple[Any, ...]]) -> list[PendingQuestion]:
+    return [_convert(question_from_row, row, row[0]) for row in rows]
 
 
 def _convert(convert: Callable[[T], U], value: T, id: str) -> U:
