@@ -49,6 +49,7 @@ _CORE_TABLES = (
     ("plugins",),
     ("limits",),
     ("network",),
+    ("questions",),
 )
 _NAMES = (("llms",), ("stores",))
 _LLM_KEYS = {

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
         ToolHandler,
     )
     from .hooks import AppInfo, ModelRequest
-    from .host import PluginHost
     from .tool_sources import SourceLoaderType, ToolSourceType
 
 hookspec = pluggy.HookspecMarker("flexchat")
@@ -142,7 +141,7 @@ def flexchat_register_checks() -> Iterable[ConfigCheck]:  # type: ignore[empty-b
 
 
 @hookspec
-def flexchat_register_chat_hooks(tables: Mapping[str, Any], plugins: PluginHost) -> Iterable[object]:  # type: ignore[empty-body]
+def flexchat_register_chat_hooks(tables: Mapping[str, Any], plugins: Any) -> Iterable[object]:  # type: ignore[empty-body]
     """Offer hooks of one chat, made from its config: gates, steps and event hooks that have settings.
 
     Asked once for each chat that is made. Each object has @hookimpl methods, as those of ``FlexChat.from_config(…,
