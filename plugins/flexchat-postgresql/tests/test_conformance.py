@@ -21,3 +21,8 @@ class TestPostgresqlEffects(conformance.PostgresqlEffects):
 @pytest.mark.slow
 class TestPostgresqlTurns(conformance.PostgresqlTurns):
     """The journal of the store "postgresql"."""
+
+
+@pytest.mark.slow
+class TestPostgresqlQuestions(conformance.PostgresqlQuestions):
+    """The questions of the store "postgresql"."""

@@ -15,7 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from flexchat.store import ConversationStore
-from flexchat_testing import ConversationStoreConformance, JournalConformance, LedgerConformance
+from flexchat_testing import (
+    ConversationStoreConformance,
+    JournalConformance,
+    LedgerConformance,
+    PendingConformance,
+)
 
 from .config import PostgresqlConfig
 from .conversation_store import PostgresqlConversations
@@ -41,6 +46,16 @@ class PostgresqlTurns(JournalConformance):
     """The journal of the store "postgresql"."""
 
     supports = frozenset({"durable", "shared"})
+
+    def make_store(self, folder: Path) -> PostgresqlConversations:
+        """Return a store with a schema of its own for each folder."""
+        return PostgresqlConversations(PostgresqlConfig(**settings_of(folder)))
+
+
+class PostgresqlQuestions(PendingConformance):
+    """The questions of the store "postgresql"."""
+
+    supports = frozenset({"durable", "shared", "ledger"})
 
     def make_store(self, folder: Path) -> PostgresqlConversations:
         """Return a store with a schema of its own for each folder."""

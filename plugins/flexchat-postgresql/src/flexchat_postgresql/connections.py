@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import re
 import time
@@ -42,11 +43,13 @@ class Connection:
     Attributes:
         compose: See Connections.
         is_again: Whether the work is run again: what it changes may already be committed.
+        notices: Sent on the store's channel once the transaction is committed.
     """
 
     raw: Raw
     compose: Callable[..., sql.SQL]
     is_again: bool = False
+    notices: list[str] = attrs.field(factory=list)
 
     async def execute(
         self, statement: LiteralString, values: Any = None, **parts: sql.Composable
@@ -84,6 +87,8 @@ class Connections:
     ) -> None:
         self._config, self._name, self._part, self._steps, self._error = config, name, part, steps, error
         self._schema = sql.Identifier(config.schema)
+        # Channels belong to the database, and their names may be no longer than a schema's.
+        self.channel = f"flexchat_{hashlib.sha256(config.schema.encode()).hexdigest()[:16]}"
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = 0
         self._idle: list[Raw] = []
@@ -142,6 +147,19 @@ class Connections:
             async with await self._connect() as raw:
                 await self._migrate(raw)
 
+    async def listen(self) -> Raw:
+        """Open a connection outside the pool that listens to the store's channel; the caller closes it."""
+        with self.explaining():
+            # The server may vanish without a word, and a connection that only listens would not find out.
+            alive = {"keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count": 3}
+            raw = await self._connect(application_name="flexchat watch", **alive)
+            try:
+                await raw.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.channel)))
+            except BaseException:
+                await raw.close()
+                raise
+            return raw
+
     async def aclose(self) -> None:
         """Close idle connections; those in use are closed on release. Idempotent."""
         self._is_closed = True
@@ -155,12 +173,24 @@ class Connections:
             if not self._is_ready:
                 await self._prepare()
             raw = await self._open(begin)
+            connection = Connection(raw, self.compose)
             try:
-                yield Connection(raw, self.compose)
+                yield connection
                 if begin is not None:
-                    await raw.execute("COMMIT")
+                    await raw.execute(self._commit(connection.notices))
             finally:
                 await self._release(raw)
+
+    def _commit(self, notices: Sequence[str]) -> sql.SQL | sql.Composed:
+        if not notices:
+            return sql.SQL("COMMIT")
+        # A transaction with a NOTIFY holds a lock of the whole server until it is on disk, so that none of those would
+        # share a write to the disk. So the notices are a transaction of their own, without a write. Both are one
+        # message: the server executes the second even if this process dies, and if the server dies in between,
+        # listeners have to connect again, and count everything as changed.
+        return sql.SQL("COMMIT; SELECT pg_notify({}, notice) FROM unnest({}::text[]) notice").format(
+            self.channel, [*notices]
+        )
 
     def _enter_loop(self) -> None:
         loop = asyncio.get_running_loop()
@@ -200,11 +230,14 @@ class Connections:
             else:
                 await raw.close()
 
-    async def _connect(self) -> Raw:
+    async def _connect(self, **settings: Any) -> Raw:
         async with asyncio.timeout(self._config.connect_timeout_s):
             # No prepared statements: a generic plan does not depend on the collection, and so misses its index.
             raw = await psycopg.AsyncConnection.connect(
-                self._config.dsn, autocommit=True, prepare_threshold=None, application_name="flexchat"
+                self._config.dsn,
+                autocommit=True,
+                prepare_threshold=None,
+                **{"application_name": "flexchat", **settings},
             )
             try:
                 await raw.execute(_ON_DISK)

@@ -23,6 +23,7 @@ from flexchat.store import (
     turn_to_parts,
 )
 
+from . import questions as question_rows
 from .config import PostgresqlConfig
 from .connections import Connection, Connections, Row
 from .journal import PostgresqlJournal
@@ -243,11 +244,13 @@ class PostgresqlConversations:
                 raise UnknownConversationError(conversation)
             await self.journal.delete_of(connection, *key)
             await forget_texts(connection, *key)
+            await question_rows.delete_of(connection, *key)
 
         await self.connections.repeated(delete)
 
     async def aclose(self) -> None:
         """Close all connections."""
+        await self.journal.notices.aclose()
         await self.connections.aclose()
         await asyncio.to_thread(self.renewer.close)
 

@@ -6,15 +6,20 @@ import builtins
 import json
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, LiteralString
 
 import attrs
 from flexchat.store import (
+    Approval,
+    ClosedQuestionError,
     JournaledEvent,
     JournaledTurn,
     JournalEntry,
     LostTurnError,
+    PendingQuestion,
+    QuestionState,
+    Reply,
     StorageError,
     TurnEnd,
     TurnKey,
@@ -22,49 +27,86 @@ from flexchat.store import (
     TurnState,
     UnknownTurnError,
     effect_rows,
+    reply_to_json,
     storable,
 )
 
+from . import questions as question_rows
 from .connections import Connection, Connections
 from .owners import LIVES, Renewer, extend
+from .watching import Notices
 
 _STATE: LiteralString = f"CASE WHEN state = 'running' AND NOT {LIVES} THEN 'interrupted' ELSE state END"
 _FIELDS = tuple(field.name for field in attrs.fields(JournaledTurn))
 _COLUMNS: LiteralString = (
-    f"id, tenant, conversation, {_STATE}, message, owner, fence, began_at, ended_at, error, key"  # order of _FIELDS
+    f"id, tenant, conversation, {_STATE}, message, owner, fence, began_at, ended_at, error, key, suspensions, "
+    "cancelled_by, due_at, priority"  # order of _FIELDS
 )
 _BEGIN: LiteralString = """
-    INSERT INTO {s}.journal_turns (id, tenant, conversation, state, message, owner, fence, began_at, key)
-    VALUES (%s, %s, %s, 'running', %s, %s, %s, %s, %s) ON CONFLICT (id) DO NOTHING"""
+    INSERT INTO {s}.journal_turns
+    (id, tenant, conversation, state, message, owner, fence, began_at, key, due_at, priority)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO NOTHING"""
+# Turns of a conversation that are accepted get their numbers in the order in which others see them: otherwise the
+# second could be acquired before the first is there. Their conversation may not have a row that could be locked.
+_IN_ORDER: LiteralString = "SELECT pg_advisory_xact_lock(hashtextextended(%s || ' ' || %s, 0))"
 _LOCKED: LiteralString = """
     SELECT state, fence, owner, ended_at, conversation,
-    (SELECT coalesce(max(number), 0) FROM {s}.journal_entries WHERE turn = id)
+    (SELECT coalesce(max(number), 0) FROM {s}.journal_entries WHERE turn = id), suspensions
     FROM {s}.journal_turns WHERE id = %s FOR NO KEY UPDATE"""
 _ENTRIES: LiteralString = """
     INSERT INTO {s}.journal_entries (turn, number, kind, data, at)
     SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::text[]) ON CONFLICT DO NOTHING"""
-_END: LiteralString = "UPDATE {s}.journal_turns SET state = %s, ended_at = %s, error = %s WHERE id = %s"
+_END: LiteralString = """
+    WITH withdrawn AS (UPDATE {s}.questions SET state = 'withdrawn' WHERE turn = %(id)s AND state = 'open')
+    UPDATE {s}.journal_turns SET state = %(state)s, ended_at = %(at)s, error = %(error)s WHERE id = %(id)s"""
 # A turn without a conversation is one whose conversation was deleted while it ran: it ends, and is never resumed.
 _THERE: LiteralString = f"(conversation <> '' OR {_STATE} <> 'interrupted')"
 _FIND: LiteralString = f"""
     SELECT {_COLUMNS}, token FROM {{s}}.journal_turns e
     WHERE tenant = %(tenant)s AND id >= %(id)s AND id < %(end)s AND {_THERE} ORDER BY id LIMIT 2"""
-_TAKE: LiteralString = (
-    "UPDATE {s}.journal_turns SET owner = %s, fence = fence + 1, token = %s, error = '' WHERE id = %s"
-)
+_TAKE: LiteralString = """
+    UPDATE {s}.journal_turns SET state = 'running', owner = %s, fence = fence + 1, token = %s, error = ''
+    WHERE id = %s"""
+_IS_BEHIND: LiteralString = """EXISTS (
+    SELECT FROM {s}.journal_turns b
+    WHERE b.tenant = e.tenant AND b.conversation = e.conversation AND b.ended_at = ''
+    AND (b.state <> 'accepted' OR b.number < e.number)
+)"""
+_BEHIND: LiteralString = f"SELECT 1 FROM {{s}}.journal_turns e WHERE id = %s AND {_IS_BEHIND}"
+_SUSPEND: LiteralString = f"""
+    UPDATE {{s}}.journal_turns e SET state = 'suspended', owner = '', suspensions = suspensions + 1
+    WHERE id = %(id)s AND NOT {question_rows.HAS_COMMAND}"""
+_COMMANDED: LiteralString = f"""
+    SELECT id FROM {{s}}.journal_turns e
+    WHERE state = 'running' AND owner = %(owner)s AND {question_rows.HAS_COMMAND} ORDER BY number"""
+# A suspended turn that can go on is one that was released.
+_WAKE: LiteralString = "UPDATE {s}.journal_turns SET state = 'running' WHERE id = ANY(%s) AND state = 'suspended'"
+_LOCK_TURNS: LiteralString = "SELECT FROM {s}.journal_turns WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
+_ANSWER: LiteralString = """
+    UPDATE {s}.questions SET state = 'replied', reply = %s, replied_by = %s, replied_at = %s, remembered = %s,
+    is_accepted = %s WHERE id = %s"""
+_RECORDED: LiteralString = "UPDATE {s}.questions SET is_recorded = true WHERE turn = %s AND id = ANY(%s)"
+_CANCEL: LiteralString = """
+    UPDATE {s}.journal_turns SET cancelled_by = CASE cancelled_by WHEN '' THEN %s ELSE cancelled_by END,
+    state = CASE state WHEN 'suspended' THEN 'running' ELSE state END WHERE id = %s AND ended_at = ''"""
 _RELEASE: LiteralString = """
     UPDATE {s}.journal_turns SET owner = '', error = %s WHERE id = %s AND fence = %s AND state = 'running'"""
 _WAITING: LiteralString = f"""
-    SELECT id FROM {{s}}.journal_turns e WHERE tenant = %s AND conversation = %s AND state = 'running'
-    AND NOT {LIVES} ORDER BY number"""
+    SELECT id FROM {{s}}.journal_turns e WHERE tenant = %s AND conversation = %s AND ended_at = ''
+    AND (state = 'suspended' OR state = 'running' AND NOT {LIVES}) ORDER BY number"""
 _LEFT: LiteralString = f"""
     SELECT {_COLUMNS} FROM {{s}}.journal_turns e WHERE state = 'running' AND error = '' AND NOT {LIVES}
-    AND conversation <> '' ORDER BY number LIMIT %s"""
+    AND conversation <> '' ORDER BY number LIMIT %(limit)s"""
+_DUE: LiteralString = f"""
+    SELECT {_COLUMNS} FROM {{s}}.journal_turns e WHERE state = 'accepted' AND due_at <= %(now)s
+    AND NOT {_IS_BEHIND} ORDER BY priority DESC, number LIMIT %(limit)s"""
 _EVENTS: LiteralString = """
     INSERT INTO {s}.journal_events (turn, number, name, data)
     SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[]) ON CONFLICT DO NOTHING"""
 _DELETE: LiteralString = f"""
     DELETE FROM {{s}}.journal_turns e WHERE tenant = %s AND conversation = %s AND {_STATE} <> 'running'"""
+_LOCK_CONVERSATION: LiteralString = """
+    SELECT FROM {s}.journal_turns WHERE tenant = %s AND conversation = %s ORDER BY id FOR UPDATE"""
 _PART: LiteralString = "UPDATE {s}.journal_turns SET conversation = '' WHERE tenant = %s AND conversation = %s"
 _HAS_TURN: LiteralString = """
     SELECT 1 FROM {s}.conversations c JOIN {s}.turns t ON t.tenant = c.tenant AND t.conversation = c.id
@@ -93,25 +135,43 @@ class PostgresqlJournal:
 
     Steps are committed asynchronously, so a server crash may lose the newest ones while the process that wrote them
     keeps running. The process therefore keeps its recent steps in memory and rewrites those that are missing.
+
+    Every transaction locks rows in this order, of each kind in the order of their ids: owner, conversation, turn,
+    effect, question. What changes an open question, or whether a turn may be suspended, holds the lock of the turn's
+    row, and reads the rest in a later statement: one that waits for a lock does not see what was committed meanwhile.
     """
 
     def __init__(self, connections: Connections, renewer: Renewer) -> None:
         self._connections, self._renewer = connections, renewer
+        self.notices = Notices(connections)
         self._recent: dict[str, builtins.list[tuple[float, _Row]]] = {}
 
-    async def write(self, turn: JournaledTurn, entries: Sequence[JournalEntry], *, lease_s: float | None) -> None:
+    async def write(
+        self,
+        turn: JournaledTurn,
+        entries: Sequence[JournalEntry],
+        *,
+        lease_s: float | None,
+        questions: Sequence[PendingQuestion] = (),
+    ) -> None:
         """Add steps to a turn; see TurnJournal."""
         rows = [_row(turn.id, entry) for entry in entries]
+        is_accepted = turn.state == "accepted"
 
         async def write(connection: Connection) -> None:
-            if lease_s is not None:
+            if lease_s is not None and not is_accepted:
                 await extend(connection, turn.owner, lease_s)
-            await self._add(connection, turn, rows, after=_after(entries))
+            conversation = await self._add(connection, turn, rows, after=_after(entries))
+            if questions and conversation:
+                await question_rows.add(connection, questions, conversation)
+            if questions or is_accepted:
+                self.notices.send(connection, turn.id)
 
         # A step need not be durable before the next one: a crash of the server is repaired from memory, and the
-        # turn's end is committed synchronously.
-        await self._connections.repeated(write, soon=True)
-        self._remember(turn.id, rows)
+        # turn's end is committed synchronously. A question that someone may have seen must be there for the reply.
+        await self._connections.repeated(write, soon=not questions and not is_accepted)
+        if not is_accepted:
+            self._remember(turn.id, rows)
 
     async def bind(
         self, key: str, *, tenant: str, turn: str, digest: str, keep_s: float, instead_of: TurnKey | None = None
@@ -134,7 +194,7 @@ class PostgresqlJournal:
         return await self._connections.repeated(bind)
 
     async def acquire(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
-        """Acquire an interrupted turn for *owner*; see TurnJournal."""
+        """Acquire an unfinished turn for *owner*; see TurnJournal."""
         token = secrets.token_hex(8)
 
         async def take(connection: Connection) -> JournaledTurn:
@@ -144,7 +204,8 @@ class PostgresqlJournal:
             waiting, its_token = await self._find(connection, waiting.id, tenant)
             if connection.is_again and its_token == token:
                 return waiting  # An earlier attempt was committed.
-            if waiting.state != "interrupted":
+            is_behind = waiting.state == "accepted" and await connection.row(_BEHIND, (waiting.id,)) is not None
+            if is_behind or waiting.state not in ("interrupted", "suspended", "accepted"):
                 raise TurnNotWaitingError(waiting.id, waiting.state)
             await extend(connection, owner, lease_s)
             await connection.execute(_TAKE, (owner, token, waiting.id))
@@ -152,11 +213,150 @@ class PostgresqlJournal:
 
         return await self._connections.repeated(take)
 
+    async def suspend(self, turn: JournaledTurn, entries: Sequence[JournalEntry]) -> bool:
+        """Add steps to a turn and suspend it, unless it can go on at once; see TurnJournal."""
+        rows = [_row(turn.id, entry) for entry in entries]
+        values = {"id": turn.id, "now": effect_rows.now_text()}
+
+        async def suspend(connection: Connection) -> bool:
+            self.notices.send(connection, turn.id)
+            row = await connection.row(_LOCKED, (turn.id,)) if connection.is_again else None
+            # Only this runner counts a suspension under its fence: an earlier attempt was committed.
+            if row is not None and (row[1], row[6]) == (turn.fence, turn.suspensions + 1):
+                return True
+            if not await self._add(connection, turn, rows, after=_after(entries)):
+                raise LostTurnError(turn.id)  # its conversation was deleted, and with it its questions
+            return (await connection.execute(_SUSPEND, values)).rowcount > 0
+
+        is_suspended = await self._connections.repeated(suspend)
+        if is_suspended:
+            self._recent.pop(turn.id, None)
+        else:
+            self._remember(turn.id, rows)
+        return is_suspended
+
+    async def answer(self, id: str, *, tenant: str, reply: Reply, by: str) -> PendingQuestion:
+        """Record the reply to an open question; see TurnJournal."""
+        at, by = effect_rows.now_text(), storable(by)
+        try:
+            text = reply_to_json(reply)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise StorageError(f"turns: a reply to {id} cannot be written as JSON: {error}") from None
+
+        async def answer(connection: Connection) -> PendingQuestion:
+            asked = await question_rows.find(connection, id, tenant, at)
+            await connection.execute(_LOCK_TURNS, ([asked.turn],))
+            asked = await question_rows.find(connection, asked.id, tenant, at)
+            key = storable(asked.question.remember.get(reply.remember, ""))
+            self.notices.send(connection, asked.turn, is_command=True)
+            if asked.state != "open":
+                # An earlier attempt may have been committed: then the row holds its values, to the millisecond.
+                written = (asked.replied_by, asked.replied_at, asked.reply and reply_to_json(asked.reply))
+                if connection.is_again and written == (by, at, text):
+                    return asked
+                raise ClosedQuestionError(asked.id, asked.state, asked.replied_by, asked.replied_at or asked.expires_at)
+            await connection.execute(_ANSWER, (text, by, at, key, reply.action == "accept", asked.id))
+            await connection.execute(_WAKE, ([asked.turn],))
+            return attrs.evolve(asked, state="replied", reply=reply, replied_by=by, replied_at=at, remembered=key)
+
+        return await self._connections.repeated(answer)
+
+    async def question(self, id: str, *, tenant: str) -> PendingQuestion:
+        """Return a question; see TurnJournal."""
+        async with self._connections.transaction() as connection:
+            return await question_rows.find(connection, id, tenant, effect_rows.now_text())
+
+    async def questions(
+        self,
+        *,
+        tenant: str,
+        states: Sequence[QuestionState] | None = None,
+        conversation: str | None = None,
+        turn: str | None = None,
+        remembered: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[PendingQuestion]:
+        """Return questions, newest first; see TurnJournal."""
+        values = {"conversation": conversation, "turn": turn, "remembered": remembered, "limit": max(limit, 0)}
+        async with self._connections.transaction() as connection:
+            return await question_rows.page(connection, tenant, states, before, **values)
+
+    async def revoke(self, id: str, *, tenant: str) -> PendingQuestion:
+        """Clear the key under which a reply counts again; see TurnJournal."""
+
+        async def revoke(connection: Connection) -> PendingQuestion:
+            asked = await question_rows.find(connection, id, tenant, effect_rows.now_text())
+            await connection.execute("UPDATE {s}.questions SET remembered = '' WHERE id = %s", (asked.id,))
+            return attrs.evolve(asked, remembered="")
+
+        return await self._connections.repeated(revoke)
+
+    async def use_approval(self, approval: Approval, *, tenant: str, by: str, may_repeat: bool = False) -> bool:
+        """Use up an approval; see TurnJournal."""
+        values = {"tenant": tenant, "by": storable(by), "may_repeat": may_repeat, "token": secrets.token_hex(8)}
+        return await self._connections.repeated(
+            lambda connection: question_rows.use(connection, approval, **values), alone=True
+        )
+
+    async def expire_questions(self) -> int:
+        """Mark open questions whose time has passed; see TurnJournal."""
+        now, expired = effect_rows.now_text(), 0
+
+        async def expire(connection: Connection) -> tuple[bool, int]:
+            turns = [turn for (turn,) in await connection.rows(question_rows.LATE, {"now": now})]
+            await connection.execute(_LOCK_TURNS, (turns,))
+            marked = await connection.rows(question_rows.EXPIRE, {"turns": turns, "now": now})
+            await connection.execute(_WAKE, ([turn for (turn,) in marked],))
+            for (turn,) in marked:
+                self.notices.send(connection, turn, is_command=True)
+            return bool(turns), len(marked)
+
+        # In pages: after a long stop there may be as many as were asked, and each locks its turn.
+        while True:
+            is_more, count = await self._connections.repeated(expire)
+            expired += count
+            if not is_more:
+                return expired
+
+    async def take_unsent(self, *, limit: int, again_s: float) -> Sequence[PendingQuestion]:
+        """Return questions that are due to be sent; see SendingJournal."""
+        return await self._connections.repeated(
+            lambda connection: question_rows.take_unsent(connection, max(limit, 0), again_s)
+        )
+
+    async def mark_sent(self, id: str, *, tenant: str) -> None:
+        """Record that a question has been sent; see SendingJournal."""
+        sent = "UPDATE {s}.questions SET send_at = NULL WHERE id = %s AND tenant = %s"
+        await self._connections.repeated(lambda connection: connection.execute(sent, (id, tenant)), alone=True)
+
+    async def request_cancel(self, id: str, *, tenant: str, by: str) -> JournaledTurn:
+        """Request that a turn be cancelled; see TurnJournal."""
+
+        async def request(connection: Connection) -> JournaledTurn:
+            turn, _ = await self._find(connection, id, tenant)
+            await connection.execute(_CANCEL, (storable(by) or "unknown", turn.id))
+            self.notices.send(connection, turn.id, is_command=True)
+            return (await self._find(connection, turn.id, tenant))[0]
+
+        return await self._connections.repeated(request)
+
+    async def list_commands(self, owner: str) -> Sequence[str]:
+        """Return the ids of an owner's turns that it has to act on; see TurnJournal."""
+        values = {"owner": owner, "now": effect_rows.now_text()}
+        rows = await self._connections.repeated(lambda connection: connection.rows(_COMMANDED, values), alone=True)
+        return [id for (id,) in rows]
+
+    def watch(self) -> AsyncGenerator[str, None]:
+        """Yield the ids of changed turns; see TurnJournal."""
+        return self.notices.watch()
+
     async def release(self, turn: JournaledTurn, *, error: str = "") -> None:
         """Clear a turn's owner, so that another process can acquire it; see TurnJournal."""
 
         async def release(connection: Connection) -> None:
             await connection.execute(_RELEASE, (storable(error), turn.id, turn.fence))
+            self.notices.send(connection, turn.id)
             parted = "DELETE FROM {s}.journal_turns WHERE id = %s AND owner = '' AND conversation = ''"
             await connection.execute(parted, (turn.id,))
 
@@ -164,9 +364,12 @@ class PostgresqlJournal:
         self._recent.pop(turn.id, None)
 
     async def list_resumable(self, *, limit: int) -> Sequence[JournaledTurn]:
-        """Return interrupted turns of all tenants, oldest first; see TurnJournal."""
+        """Return the turns of all tenants that can go on; see TurnJournal."""
+        values: dict[str, object] = {"limit": max(limit, 0), "now": effect_rows.now_text()}
         async with self._connections.transaction() as connection:
-            return [_turn(row) for row in await connection.rows(_LEFT, (limit,))]
+            rows = await connection.rows(_LEFT, values)
+            values["limit"] = max(limit - len(rows), 0)
+            return [_turn(row) for row in (*rows, *await connection.rows(_DUE, values))]
 
     async def add_events(self, turn: JournaledTurn, events: Sequence[JournaledEvent], *, forget: int = 0) -> None:
         """Store events of a turn; see TurnJournal."""
@@ -179,6 +382,7 @@ class PostgresqlJournal:
                 await self._add(connection, turn, ())
             if rows:
                 await connection.execute(_EVENTS, tuple(map(list, zip(*rows, strict=True))))
+                self.notices.send(connection, turn.id)
             if forget:
                 old = "DELETE FROM {s}.journal_events WHERE turn = %s AND number <= %s"
                 await connection.execute(old, (turn.id, forget))
@@ -235,7 +439,7 @@ class PostgresqlJournal:
             return [_turn(row) for row in await connection.rows(statement, values)]
 
     async def list_interrupted(self, conversation: str, *, tenant: str) -> Sequence[str]:
-        """Return the ids of a conversation's interrupted turns, oldest first; see TurnJournal."""
+        """Return the ids of a conversation's interrupted and suspended turns; see TurnJournal."""
         values = (tenant, conversation)
         rows = await self._connections.repeated(lambda connection: connection.rows(_WAITING, values), alone=True)
         return [id for (id,) in rows]
@@ -260,7 +464,9 @@ class PostgresqlJournal:
             await connection.execute(_DELETE_DEAD, ())
             old = "DELETE FROM {s}.journal_turns WHERE ended_at <> '' AND ended_at < %s"
             discarded = await connection.execute(f"{old} AND conversation = ''", (events_until,))
-            return discarded.rowcount + (await connection.execute(old, (until,))).rowcount
+            deleted = await connection.execute(old, (until,))
+            await question_rows.forget(connection)
+            return discarded.rowcount + deleted.rowcount
 
         return await self._connections.repeated(forget)
 
@@ -276,16 +482,18 @@ class PostgresqlJournal:
         """
         turn = end.turn
         rows = [_row(turn.id, entry) for entry in end.entries]
+        self.notices.send(connection, turn.id)
         if connection.is_again:
             # State, fence and time together identify this attempt: another owner would have a higher fence.
             row = await connection.row(_LOCKED, (turn.id,))
             if row is not None and (row[0], row[1], row[3]) == (end.state, turn.fence, at):
                 return bool(row[4])  # an earlier run was committed
-        is_kept = await self._add(connection, turn, rows, after=_after(end.entries))
+        is_kept = bool(await self._add(connection, turn, rows, after=_after(end.entries)))
         if not is_kept:
             await connection.execute("DELETE FROM {s}.journal_entries WHERE turn = %s", (turn.id,))
             await connection.execute(_DISCARD, (turn.id,))
-        await connection.execute(_END, (end.state, at, storable(end.error) if is_kept else "", turn.id))
+        error = storable(end.error) if is_kept else ""
+        await connection.execute(_END, {"id": turn.id, "state": end.state, "at": at, "error": error})
         return is_kept
 
     def ended(self, turn: JournaledTurn) -> None:
@@ -294,24 +502,28 @@ class PostgresqlJournal:
 
     async def delete_of(self, connection: Connection, tenant: str, conversation: str) -> None:
         """Delete a conversation's turns with their steps; one that is running belongs to no conversation any more."""
-        await connection.execute(_DELETE, (tenant, conversation))
-        await connection.execute(_PART, (tenant, conversation))
+        key = (tenant, conversation)
+        for statement in (_LOCK_CONVERSATION, _DELETE, _PART):
+            await connection.execute(statement, key)
 
     async def _add(
         self, connection: Connection, turn: JournaledTurn, rows: Sequence[_Row], *, after: str | None = None
-    ) -> bool:
-        """Add steps to a turn this process still owns, restoring rows that a server crash has lost.
+    ) -> str:
+        """Add steps to a turn this process still owns, or one it accepts, restoring rows that a server crash has lost.
 
         Args:
             after: The conversation's last turn when this one began; None for a new one.
 
         Returns:
-            Whether its conversation has not been deleted.
+            Its conversation; empty if that was deleted.
 
         Raises:
             LostTurnError: The turn has ended, or another owner has acquired it.
             StorageError: A lost step is no longer in memory.
         """
+        is_accepted = turn.state == "accepted"
+        if is_accepted:
+            turn = attrs.evolve(turn, owner="", fence=0)
         first = rows[0][1] if rows else None
         row = await self._begin(connection, turn, after) if first == 1 else None
         if row is None:
@@ -321,7 +533,9 @@ class PostgresqlJournal:
         if row is None and again and again[0][1] == 1:
             await self._begin(connection, turn, json.loads(again[0][3]).get("after"))
             row = await connection.row(_LOCKED, (turn.id,))
-        if row is None or row[:3] != ("running", turn.fence, turn.owner):
+        if row is not None and is_accepted and row[0] != "accepted" and rows and rows[-1][1] <= row[5]:
+            return str(row[4])  # written by an earlier attempt, and acquired since
+        if row is None or row[:3] != ("accepted" if is_accepted else "running", turn.fence, turn.owner):
             raise LostTurnError(turn.id)
         last = row[5]
         missing = [*(row for row in again if row[1] > last and (first is None or row[1] < first)), *rows]
@@ -329,21 +543,28 @@ class PostgresqlJournal:
             if missing[0][1] > last + 1:
                 raise StorageError(f"turns: step {last + 1} of {turn.id} is missing: the database has lost it")
             await connection.execute(_ENTRIES, tuple(map(list, zip(*missing, strict=True))))
-        return bool(row[4])
+            replies = [storable(f"{json.loads(row[3]).get('id')}") for row in missing if row[2] == "reply"]
+            if replies:
+                await connection.execute(_RECORDED, (turn.id, replies))
+        return str(row[4])
 
     async def _begin(self, connection: Connection, turn: JournaledTurn, after: str | None) -> tuple[Any, ...] | None:
         """Insert a turn's row and return what _LOCKED would find; None if there was one, from an earlier attempt."""
+        state = "accepted" if turn.state == "accepted" else "running"
+        if state == "accepted":
+            await connection.execute(_IN_ORDER, (turn.tenant, turn.conversation))
         last = (turn.tenant, turn.conversation, after)
         # With the lock that append takes, and before any row of the journal is locked: see append.
         if after is not None and await connection.row(_HAS_TURN, last) is None:
             turn = attrs.evolve(turn, conversation="")
         began_at = turn.began_at or effect_rows.now_text()
-        values = (turn.id, turn.tenant, turn.conversation, storable(turn.message), turn.owner, turn.fence, began_at)
-        inserted = await connection.execute(_BEGIN, (*values, turn.key))
+        ids = (turn.id, turn.tenant, turn.conversation)
+        values = (*ids, state, storable(turn.message), turn.owner, turn.fence, began_at)
+        inserted = await connection.execute(_BEGIN, (*values, turn.key, turn.due_at, turn.priority))
         key = (turn.tenant, turn.key, turn.id)
         if turn.key and not (await connection.execute(_KEY_BEGUN, key)).rowcount:
             raise LostTurnError(turn.id)
-        return ("running", turn.fence, turn.owner, "", turn.conversation, 0) if inserted.rowcount else None
+        return (state, turn.fence, turn.owner, "", turn.conversation, 0) if inserted.rowcount else None
 
     def _remember(self, turn: str, rows: Sequence[_Row]) -> None:
         now = time.monotonic()

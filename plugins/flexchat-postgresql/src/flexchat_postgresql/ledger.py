@@ -8,10 +8,20 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal, LiteralString
 
 import attrs
-from flexchat.store import Claim, Effect, EffectCall, EffectState, UnknownEffectError, effect_rows, storable
+from flexchat.store import (
+    Approval,
+    Claim,
+    Effect,
+    EffectCall,
+    EffectState,
+    UnknownEffectError,
+    effect_rows,
+    storable,
+)
 
 from .connections import Connection, Connections
 from .owners import LIVES, WITH_CLAIM, Renewer, Watch, extend, lease
+from .questions import use
 
 _FIELDS = tuple(field.name for field in attrs.fields(Effect))
 _COLUMNS = ", ".join(_FIELDS)
@@ -33,8 +43,15 @@ _FINISH: LiteralString = """
     UPDATE {s}.effects SET state = %(state)s, result = %(result)s, note = %(note)s, ended_at = %(at)s
     WHERE key = %(key)s AND fence = %(fence)s AND owner <> '' AND state IN ('claimed', 'unknown')"""
 _RELEASE: LiteralString = """
-    UPDATE {s}.effects SET state = 'failed', owner = '', note = %(note)s, ended_at = %(at)s
-    WHERE key = %(key)s AND fence = %(fence)s AND state = 'claimed' AND handle IS NULL"""
+    WITH released AS (
+        UPDATE {s}.effects SET state = %(state)s, owner = '', note = %(note)s, ended_at = %(at)s
+        WHERE key = %(key)s AND fence = %(fence)s AND state = 'claimed' AND (handle IS NULL OR %(is_pending)s)
+        RETURNING key
+    ), freed AS (
+        UPDATE {s}.questions SET used_by = '' FROM released
+        WHERE used_by = released.key AND used_by <> '' AND NOT %(is_pending)s
+    )
+    SELECT FROM released"""
 _IS_WRITTEN: LiteralString = """
     SELECT 1 FROM {s}.effects
     WHERE key = %(key)s AND fence = %(fence)s AND state = %(state)s AND note = %(note)s AND ended_at = %(at)s"""
@@ -49,6 +66,11 @@ _FORGET_TEXTS: LiteralString = f"""
     UPDATE {{s}}.effects e SET {_NO_TEXTS}
     WHERE state IN ('done', 'failed') AND ended_at <> '' AND ended_at < %(texts)s AND {_OVER}
     AND (arguments <> '' OR note <> '' OR result IS NOT NULL OR handle IS NOT NULL)"""
+# The tool of a pending effect has changed nothing, and never will once its turn has ended. With a handle, that is not
+# certain.
+_FORGET_PENDING: LiteralString = f"""
+    UPDATE {{s}}.effects e SET state = 'failed', ended_at = claimed_at
+    WHERE state = 'pending' AND claimed_at < %(texts)s AND handle IS NULL AND {_OVER}"""
 _FORGET_ROWS: LiteralString = f"""
     DELETE FROM {{s}}.effects e WHERE state IN ('done', 'failed') AND ended_at <> '' AND ended_at < %(rows)s AND {_OVER}
     AND NOT EXISTS (SELECT FROM {{s}}.conversations c WHERE c.tenant = e.tenant AND c.id = e.conversation)"""
@@ -70,22 +92,39 @@ class PostgresqlLedger:
         connections: The connections of the conversation store, which owns and closes them.
     """
 
+    holds_questions = True
+
     def __init__(self, connections: Connections, renewer: Renewer) -> None:
         self._connections, self._renewer = connections, renewer
         self._watch = Watch()
 
-    async def claim(self, call: EffectCall, *, owner: str, lease_s: float, take_over: bool = False) -> Claim:
+    async def claim(
+        self,
+        call: EffectCall,
+        *,
+        owner: str,
+        lease_s: float,
+        take_over: bool = False,
+        approval: Approval | None = None,
+    ) -> Claim:
         """Claim an effect; see EffectLedger."""
         call = attrs.evolve(call, arguments=storable(call.arguments), place=storable(call.place))
         token, now = secrets.token_hex(8), effect_rows.now_text()
         new = effect_rows.claimed_anew(call, None, owner, now)
         values = {**_values(new), "token": token, **lease(owner, lease_s)}
 
+        async def use_approval(connection: Connection, row: Effect) -> Claim:
+            by = {"tenant": call.tenant, "by": call.key, "may_repeat": True, "token": token}
+            # Last, since its rows are locked after those of effects; without it, nothing is committed.
+            if approval is not None and not await use(connection, approval, **by):
+                raise _UnapprovedError(row)
+            return Claim("yours", row)
+
         async def claim(connection: Connection) -> Claim | None:
             inserted = await connection.execute(_INSERT, values)
             if inserted.rowcount:
                 await extend(connection, owner, lease_s)
-                return Claim("yours", new)
+                return await use_approval(connection, new)
             await connection.execute(_LOCK, (call.key,))
             stored = await connection.row(_ROW, (call.key,))
             if stored is None:
@@ -102,16 +141,22 @@ class PostgresqlLedger:
                 row = effect_rows.claimed_anew(call, row, owner, now)
                 await connection.execute(_UPDATE, {**_values(row), "token": token})
                 await extend(connection, owner, lease_s)
+                return await use_approval(connection, row)
             return Claim(outcome, row)
 
-        # Most claims are new, and one statement is one round trip. Everything else needs the row lock of claim.
-        claimed = await self._connections.repeated(lambda connection: connection.execute(_CLAIM, values), alone=True)
-        if claimed.rowcount:
-            return Claim("yours", new)
+        # Most claims are new, and one statement is one round trip. Everything else needs the row lock of claim, or
+        # uses up an approval in the same transaction.
+        if approval is None:
+            made = await self._connections.repeated(lambda connection: connection.execute(_CLAIM, values), alone=True)
+            if made.rowcount:
+                return Claim("yours", new)
         while True:
-            claimed_again = await self._connections.repeated(claim)
-            if claimed_again is not None:  # Otherwise forget deleted the row between INSERT and SELECT.
-                return claimed_again
+            try:
+                claimed = await self._connections.repeated(claim)
+            except _UnapprovedError as error:
+                return Claim("unapproved", error.row)
+            if claimed is not None:  # Otherwise forget deleted the row between INSERT and SELECT.
+                return claimed
 
     def renew(self, owner: str, lease_s: float) -> None:
         """Renew an owner's lease; see EffectLedger."""
@@ -131,10 +176,12 @@ class PostgresqlLedger:
         values = {"state": state, "result": result, "note": storable(note)}
         return await self._end(_FINISH, {**values, "key": key, "fence": fence, "at": effect_rows.now_text()})
 
-    async def release(self, key: str, fence: int, *, note: str) -> bool:
-        """Release a claim whose call has not run; see EffectLedger."""
-        values = {"state": "failed", "note": storable(note)}
-        return await self._end(_RELEASE, {**values, "key": key, "fence": fence, "at": effect_rows.now_text()})
+    async def release(self, key: str, fence: int, *, note: str, is_pending: bool = False) -> bool:
+        """Release a claim whose call has not run, or has changed nothing; see EffectLedger."""
+        values: dict[str, object] = {"state": "failed", "at": effect_rows.now_text(), "is_pending": is_pending}
+        if is_pending:
+            values |= {"state": "pending", "at": ""}
+        return await self._end(_RELEASE, {**values, "note": storable(note), "key": key, "fence": fence})
 
     async def settle(
         self,
@@ -201,7 +248,7 @@ class PostgresqlLedger:
         values["rows"] = effect_rows.time_text(now - max(older_than_s, _DAY_S))
 
         async def forget(connection: Connection) -> None:
-            for statement in (_FORGET_TEXTS, _FORGET_ROWS, _FORGET_OWNERS):
+            for statement in (_FORGET_PENDING, _FORGET_TEXTS, _FORGET_ROWS, _FORGET_OWNERS):
                 await connection.execute(statement, values)
 
         await self._connections.repeated(forget)
@@ -235,6 +282,13 @@ class PostgresqlLedger:
         if len(rows) != 1:
             raise UnknownEffectError(key, [row[0] for row in rows])
         return _effect(rows[0]), rows[0][-1]
+
+
+class _UnapprovedError(Exception):
+    """Rolls back a claim whose approval cannot be used."""
+
+    def __init__(self, row: Effect) -> None:
+        self.row = row
 
 
 async def forget_texts(connection: Connection, tenant: str, conversation: str) -> None:

@@ -137,4 +137,36 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
     """
     ALTER TABLE {s}.turns ADD COLUMN history text, ADD COLUMN serial bigint GENERATED ALWAYS AS IDENTITY
     """,
+    # Questions to people, and turns that are suspended, accepted or to be cancelled. A question has no foreign key to
+    # its turn: a remembered reply outlives it. is_accepted repeats what the reply's JSON holds, which may contain
+    # escapes that the server's JSON functions refuse; is_recorded is true once the turn has a step with the reply;
+    # token identifies the attempt that used the approval; send_at is NULL once the question was sent to a webhook.
+    """
+    ALTER TABLE {s}.journal_turns
+        ADD COLUMN suspensions bigint NOT NULL DEFAULT 0,
+        ADD COLUMN cancelled_by text NOT NULL DEFAULT '',
+        ADD COLUMN due_at text COLLATE "C" NOT NULL DEFAULT '',
+        ADD COLUMN priority bigint NOT NULL DEFAULT 0;
+    CREATE INDEX journal_turns_unfinished ON {s}.journal_turns (tenant, conversation, number) WHERE ended_at = '';
+    CREATE INDEX journal_turns_owned ON {s}.journal_turns (owner) WHERE state = 'running';
+    CREATE INDEX journal_turns_accepted ON {s}.journal_turns (priority DESC, number) WHERE state = 'accepted';
+    CREATE TABLE {s}.questions (
+        number bigint GENERATED ALWAYS AS IDENTITY, id text COLLATE "C" PRIMARY KEY, tenant text COLLATE "C" NOT NULL,
+        conversation text COLLATE "C" NOT NULL, turn text COLLATE "C" NOT NULL, digest text NOT NULL,
+        state text COLLATE "C" NOT NULL, asked_at text NOT NULL, expires_at text COLLATE "C" NOT NULL,
+        replied_by text NOT NULL, replied_at text NOT NULL, used_by text COLLATE "C" NOT NULL,
+        remembered text COLLATE "C" NOT NULL, question text NOT NULL, reply text, send_at text COLLATE "C",
+        is_accepted boolean NOT NULL DEFAULT false, is_recorded boolean NOT NULL DEFAULT false,
+        token text NOT NULL DEFAULT ''
+    );
+    CREATE INDEX questions_of_turns ON {s}.questions (turn);
+    CREATE INDEX questions_of_conversations ON {s}.questions (tenant, conversation);
+    CREATE INDEX questions_by_number ON {s}.questions (tenant, number);
+    CREATE INDEX questions_open ON {s}.questions (tenant, number) WHERE state = 'open';
+    CREATE INDEX questions_by_expiry ON {s}.questions (expires_at) WHERE state = 'open';
+    CREATE INDEX questions_unsent ON {s}.questions (send_at) WHERE state = 'open' AND send_at IS NOT NULL;
+    CREATE INDEX questions_used ON {s}.questions (used_by) WHERE used_by <> '';
+    CREATE INDEX effects_pending ON {s}.effects (claimed_at) WHERE state = 'pending';
+    CREATE INDEX questions_remembered ON {s}.questions (tenant, remembered) WHERE remembered <> ''
+    """,
 )
