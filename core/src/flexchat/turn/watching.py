@@ -97,6 +97,8 @@ class Watcher:
                         if not id or id in self._turns:
                             await self._look()
             except StorageError as error:
+                if not self._turns and not self._waiting:
+                    return  # the store may have been closed since
                 if str(error) != last_error:
                     last_error = str(error)
                     log.warning("changes of turns by other processes cannot be seen: %s", error)
