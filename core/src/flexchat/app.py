@@ -1009,7 +1009,8 @@ class FlexChat:
     async def _end_started(self) -> None:
         ending = [*self._started]
         for handle in ending:
-            handle.cancel()
+            # One that was taken up goes on elsewhere: no caller of this chat has begun it.
+            handle.interrupt() if handle.is_resumed else handle.cancel()
         for handle in ending:
             with contextlib.suppress(Exception):  # the turn reports it to its listeners
                 await handle.result()

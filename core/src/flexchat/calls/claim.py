@@ -77,7 +77,8 @@ class ClaimEffect:
             if not await self.effects.use_approval(approval, call.turn.tenant, f"{call.turn.id} {call.path}"):
                 return self._unapproved(call)
         except StorageError as error:
-            return self._refuse_unrecorded(call, error)
+            text = f"Not executed: the approval of this call of '{call.name}' could not be used"
+            return ToolResult.failed(call.name, text, hint=self.mask(error.public_text))
         return await rest() if call.is_new else await self._follow_row(call, rest)
 
     @staticmethod

@@ -39,6 +39,11 @@ class TurnHandle:
         return self._journal is not None
 
     @property
+    def is_resumed(self) -> bool:
+        """Whether it was taken up from its journal."""
+        return self._journal is not None and (self._journal.is_resumed or self._journal.was_accepted)
+
+    @property
     def is_ended(self) -> bool:
         """Whether its last event has happened."""
         return self._log.is_ended

@@ -307,6 +307,11 @@ class Journal:
         return self.rule is None and began_with not in (None, self._run_by.get("config"))
 
     @property
+    def was_accepted(self) -> bool:
+        """Whether the turn was accepted before it began."""
+        return bool(self._recorded) and self._recorded[0].kind == "accepted"
+
+    @property
     def is_resumed(self) -> bool:
         """Whether the turn has been interrupted and goes on."""
         return self.turn.fence > 1

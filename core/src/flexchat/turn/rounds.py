@@ -303,7 +303,7 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
             return
         if not journal.is_closed:
             await end_replay(turn)
-    tools = turn.tools
+    tools, is_first_run = turn.tools, round_.calls[index] is None
     call = round_.calls[index] = Call(
         name=tools.name_of(requested.name),
         arguments=requested.arguments if requested.arguments is not None else {},
@@ -323,7 +323,7 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         iteration=round_.iteration,
         index=index,
         # The id of a nested turn is made of its place in the outer one, which may have been resumed.
-        is_new=turn.outer is None and not (journal is not None and journal.is_resumed),
+        is_new=is_first_run and turn.outer is None and not (journal is not None and journal.is_resumed),
         notes=[*requested.notes],
     )
     if journal is not None and journal.is_closed:
