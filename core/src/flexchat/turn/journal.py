@@ -25,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -57,9 +57,13 @@ from ..errors import FlexChatError, LostTurnError
 from ..plugin.call import Call
 from ..plugin.contracts import TurnJournal
 from ..schema.answer_format import answer_format
+from .live_questions import reply_in
 
 if TYPE_CHECKING:
     from ..events.sink import Sink
+
+MAX_TURN_QUESTIONS = 10_000
+"""Questions of one turn that are looked at."""
 
 
 class Journal:
@@ -101,6 +105,7 @@ class Journal:
             (entry.data["iteration"], entry.data["index"]): entry.data for entry in recorded if entry.kind == "tool"
         }
         replies = {entry.data["id"]: entry.data["reply"] for entry in recorded if entry.kind == "reply"}
+        self._replied = {*replies}
         self._questions: dict[_Place, list[tuple[str, Reply | None]]] = {}
         self._recalled: Counter[_Place] = Counter()
         self._asked_before: set[str] = set()
@@ -212,6 +217,24 @@ class Journal:
         if cancelled is not None and not is_suspended:
             raise cancelled
         return is_suspended
+
+    async def record_stale_replies(self, asked: Collection[str]) -> None:
+        """Record the replies to questions that no call waits for, so that the turn can be suspended despite them.
+
+        A call that runs again may ask another question: its policy, or the definition of its tool, has changed.
+
+        Args:
+            asked: The ids of the questions that calls wait for.
+
+        Raises:
+            StorageError: The questions cannot be read.
+        """
+        of_turn = {"tenant": self.turn.tenant, "turn": self.turn.id}
+        for row in await self.store.questions(**of_turn, states=["replied", "expired"], limit=MAX_TURN_QUESTIONS):
+            reply = reply_in(row)
+            if reply is not None and row.id not in asked and row.id not in self._replied:
+                self._replied.add(row.id)
+                self.add("reply", id=row.id, reply=value_to_dict(reply))
 
     async def accept(self, request: ChatRequest, *, due_at: str = "", priority: int = 0) -> None:
         """Keep the turn as accepted, to begin later, in any process. Raises StorageError."""

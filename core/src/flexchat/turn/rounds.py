@@ -245,6 +245,8 @@ async def run_calls(
         if await turn.journal.suspend():
             raise round_.suspension_of(waiting[0])
         # A reply came before the turn was released, so nothing else would resume it.
+        await turn.journal.record_stale_replies(turn.pending)
+        turn.pending.clear()
         for index in waiting:
             turn.journal.recall_again(f"{iteration}.{index}")
         await _run_group(turn, round_, waiting, refusals, offered)
