@@ -62,7 +62,7 @@ _UNSENT: LiteralString = (
 # A reply that was not accepted, or counts within its conversation only, ends with that; others outlive it.
 _DELETE: LiteralString = """
     DELETE FROM {s}.questions WHERE tenant = %(tenant)s AND conversation = %(conversation)s
-    AND (remembered = '' OR reply LIKE '%%"remember":"conversation"%%')"""
+    AND (remembered = '' OR reply NOT LIKE '%%"remember":"%%' OR reply LIKE '%%"remember":"conversation"%%')"""
 _IS_WITHOUT_TURN: LiteralString = "NOT EXISTS (SELECT FROM {s}.journal_turns t WHERE t.id = q.turn)"
 _FORGET: LiteralString = f"DELETE FROM {{s}}.questions q WHERE remembered = '' AND {_IS_WITHOUT_TURN}"
 _REMEMBERED: LiteralString = f"""

@@ -150,7 +150,7 @@ def answer(database: sqlite3.Connection, id: str, tenant: str, reply: Reply, by:
     if asked.state != "open":
         at = asked.replied_at if asked.state == "replied" else asked.expires_at
         raise ClosedQuestionError(asked.id, asked.state, asked.replied_by, at)
-    remembered = asked.question.remember.get(reply.remember, "") if reply.remember else ""
+    remembered = asked.question.remember.get(reply.remember, "")
     text = _convert(reply_to_json, reply, asked.id)
     database.execute(_REPLY, (text, storable(by), now, remembered, asked.id))
     database.execute(_RESUME, (asked.turn,))
@@ -209,7 +209,7 @@ def mark_sent(database: sqlite3.Connection, id: str, tenant: str) -> None:
 def delete_questions_of(database: sqlite3.Connection, tenant: str, conversation: str) -> None:
     """Delete a conversation's questions; a reply that counts beyond it belongs to no conversation any more."""
     whose = "WHERE tenant = ? AND conversation = ?"
-    within = "remembered = '' OR json_extract(reply, '$.remember') = 'conversation'"
+    within = "remembered = '' OR coalesce(json_extract(reply, '$.remember'), '') IN ('', 'conversation')"
     database.execute(f"DELETE FROM questions {whose} AND ({within})", (tenant, conversation))
     database.execute(f"UPDATE questions SET conversation = '', {_NO_TEXTS} {whose}", (tenant, conversation))
 

@@ -295,6 +295,9 @@ class PendingConformance(Conformance):
         ):
             expect((came.remembered, came.state, came.reply), ("", "replied", attrs.evolve(YES, remember="tenant")), "")
         expect(await _ids(store, remembered=""), ["q2"], "what is remembered after one was revoked")
+        await _asking(store, _question("q4", "a2", remember={"": "k3", "tenant": "k2"}))
+        replied = await store.journal.answer("q4", tenant="t", reply=YES, by="ann")
+        expect(replied.remembered, "k3", "remembered, of a reply that names no scope")
 
     @law()
     async def test_an_approval_is_used_once(self, store: JournalingStore) -> None:
