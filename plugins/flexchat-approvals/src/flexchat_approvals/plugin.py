@@ -1,6 +1,69 @@
-"""What this package provides: the config table ``approvals``, its checks, and the step that asks for approval.
+"""What this package provides: the config table ``approvals``, its checks, the step that asks, and a hook.
 
 Light: whatever a command or check needs is imported when it is called.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from flexchat.plugin import CheckedConfig, ConfigCheck, ConfigTable, hookimpl
+
+if TYPE_CHECKING:
+    from flexchat.host import PluginHost
+
+
+def _policy() -> type:
+    from .policies import Policy
+
+    return Policy
+
+
+def _check(read: CheckedConfig) -> None:
+    if "approvals" in read.config.tables:
+        from .checking import check_policies
+
+        check_policies(read)
+
+
+def _review(read: CheckedConfig, parts: Any) -> None:
+    if "approvals" in parts.config.tables:
+        from .checking import review_policies
+
+        review_policies(read, parts)
+
+
+@hookimpl
+def flexchat_register_config_tables() -> Iterable[ConfigTable]:
+    """Register the policies."""
+    yield ConfigTable(
+        name="approvals",
+        load=_policy,
+        summary="Calls of tools that a person must approve; the first that matches a call decides.",
+        is_list=True,
+    )
+
+
+@hookimpl
+def flexchat_register_checks() -> Iterable[ConfigCheck]:
+    """Offer checks of the names in policies, and notes on policies that no call matches."""
+    yield ConfigCheck(name="approvals", run=_check, at_start=True)
+    yield ConfigCheck(name="approvals that apply", review=_review)
+
+
+@hookimpl
+def flexchat_register_chat_hooks(tables: Mapping[str, Any], plugins: PluginHost) -> Iterable[object]:
+    """Make the step that asks, for a chat that has policies."""
+    if "approvals" in tables:
+        from .step import ApprovalStep
+
+        yield ApprovalStep(tables["approvals"], plugins)
+
+
+@hookimpl
+def flexchat_add_hookspecs() -> Iterable[object]:
+    """Define the hook through which other plugins reject or approve."""
+    from . import hookspecs
+
+    yield hookspecs

@@ -1,0 +1,81 @@
+"""What ``flexchat check`` reports about policies: names that do not exist, and policies that no call matches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from flexchat.host import did_you_mean
+from flexchat.plugin import CheckedConfig, ToolDefinition
+
+from .policies import Policy, fits_one, label, names_of
+from .reviewing import find_rule
+
+
+def check_policies(read: CheckedConfig) -> None:
+    """Report rules that do not exist, and names that two policies have."""
+    policies, rules = read.config.tables["approvals"], read.config.responses
+    names = [rule.name for rule in rules if rule.name is not None]
+    for index, policy in enumerate(policies):
+        path = ("approvals", index)
+        named: list[tuple[tuple[str | int, ...], str | int]] = []
+        named += [((*path, "rule", place), each) for place, each in enumerate(policy.rule or ())]
+        named += [] if policy.reviewer is None else [((*path, "reviewer"), policy.reviewer)]
+        for where, each in named:
+            if find_rule(rules, each) is not None:
+                continue
+            hint = did_you_mean(each, names) if isinstance(each, str) else ""
+            there = f"names: {', '.join(names) or 'none'}; numbers: 0 to {len(rules) - 1}"
+            read.problem(where, f"there is no rule {each!r}{hint or f' ({there})'}")
+        if policy.name is not None and policy.name in [each.name for each in policies[:index]]:
+            read.problem((*path, "name"), f"two policies are called '{policy.name}'")
+
+
+def review_policies(read: CheckedConfig, parts: Any) -> None:
+    """Note the policies that no call matches, as far as the tools are known."""
+    policies: Sequence[Policy] = parts.config.tables["approvals"]
+    registry, sources = parts.tools.get_registry(), parts.tools.sources.by_name
+    wanted = [policy for policy in policies if policy.tools is not None or policy.effect is not None]
+    tools: Sequence[ToolDefinition] = registry.list() if wanted else ()  # reads what was accepted of sources
+    names = {tool.name: names_of(tool, registry.wire_name(tool.name)) for tool in tools}
+    installed = [report.name for report in parts.plugins.reports]
+    for index, policy in enumerate(policies):
+        path = ("approvals", index)
+        for place, pattern in enumerate(policy.tools or ()):
+            if any(fits_one(names[tool.name], [pattern]) for tool in tools) or pattern.partition("/")[0] in sources:
+                continue
+            known = sorted(set().union(*names.values()))
+            hint = did_you_mean(pattern, [*known, *(f"{source}/*" for source in sources)])
+            read.note((*path, "tools", place), f"no tool fits '{pattern}'{hint or f' (tools: {_listed(known)})'}")
+        of_name = [tool for tool in tools if fits_one(names[tool.name], policy.tools)]
+        if policy.effect is not None and of_name and all(tool.effect != policy.effect for tool in of_name):
+            read.note((*path, "effect"), f"none of its tools has the effect '{policy.effect}': it matches no call")
+        for earlier in range(index):
+            if _covers(policies[earlier], policy):
+                text = f"it is never reached: {label(policies, earlier)} matches all its calls"
+                read.note(path, text)
+                break
+        if policy.plugin is not None and policy.plugin not in installed:
+            hint = did_you_mean(policy.plugin, installed)
+            read.note((*path, "plugin"), f"no plugin is called '{policy.plugin}'{hint}: a person decides")
+        if policy.expires is not None and parts.config.conversations is None:
+            read.note((*path, "expires"), "it has no effect: without [conversations] no question is kept")
+
+
+def _covers(earlier: Policy, later: Policy) -> bool:
+    """Return whether an earlier policy certainly matches every call that a later one does."""
+    if earlier.when is not None or earlier.effect not in (None, later.effect):
+        return False
+    for wide, narrow in ((earlier.origin, later.origin), (earlier.rule, later.rule)):
+        if wide is not None and (narrow is None or not {*narrow} <= {*wide}):
+            return False
+    if earlier.tools is None or later.tools is None:
+        return earlier.tools is None
+    # A pattern whose only wildcard is * fits whatever fits a pattern that it fits as a text.
+    simple = [pattern for pattern in earlier.tools if not {*pattern} & {*"?["}]
+    return all(each in earlier.tools or any(fnmatchcase(each, one) for one in simple) for each in later.tools)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + (", …" if len(names) > 10 else "") or "none"

@@ -1,0 +1,198 @@
+"""The step that asks a person about calls, as the policies of a chat's config require."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, ClassVar
+
+import attrs
+from flexchat import FlexChat
+from flexchat.host import NOBODY, Mask, PluginHost, contained
+from flexchat.plugin import AppInfo, Call, FlexChatError, Reply, Rest, Stage, Step, ToolResult, hookimpl
+from flexchat.store import PendingQuestion
+
+from .policies import Policy, find_policy, label
+from .questions import counts_again, edited_arguments, keys_of, message_of, schema_of
+from .reviewing import review
+
+log = logging.getLogger(__name__)
+
+BEFORE_APPROVAL = "flexchat_before_approval"
+
+
+@attrs.frozen
+class _Decision:
+    """What decided about a call in a person's place."""
+
+    is_approved: bool
+    by: str
+    reason: str = ""
+
+
+@attrs.define(eq=False)
+class ApprovalStep:
+    """Asks a person about the calls that a policy is about; only a yes to this very call lets it run.
+
+    Attributes:
+        policies: In order: the first that is about a call decides.
+        plugins: Those that may decide in a person's place.
+        chat: Whose calls they are; None until it is opened.
+    """
+
+    name: ClassVar[str] = "approvals"
+    stage: ClassVar[Stage] = "approve"
+    policies: Sequence[Policy]
+    plugins: PluginHost
+    chat: FlexChat | None = None
+
+    @hookimpl
+    def flexchat_register_steps(self) -> Iterable[Step]:
+        """Register this as a step of the chat's calls."""
+        yield self
+
+    @hookimpl
+    def flexchat_app_opened(self, app: AppInfo) -> None:
+        """Keep the chat, which has the replies that count again, and the reviewers."""
+        self.chat = app.chat
+
+    def __call__(self, call: Call, rest: Rest) -> Coroutine[Any, Any, ToolResult]:
+        """Let a call that has an approval pass straight through."""
+        return rest() if call.is_approved else self._decide(call, rest)
+
+    async def _decide(self, call: Call, rest: Rest) -> ToolResult:
+        index = await find_policy(self.policies, call, self._wire_name(call))
+        if index is None or self.policies[index].ask == "never":
+            return await rest()
+        # It may have taken effect, with the approval of an earlier run: the ledger decides about it.
+        if await call.was_claimed():
+            return await rest()
+        policy, keys = self.policies[index], keys_of(call, self.policies[index])
+        earlier = await self._remembered(call, keys)
+        if earlier is not None:
+            call.note(f"approved: {earlier.replied_by or 'the user'} has approved such calls at {earlier.replied_at}")
+            call.is_approved = True
+            return await rest()
+        # What was decided before a person was asked, before a crash, is not decided again.
+        decision = None if await self._was_asked(call, policy) else await self._decision(call, policy)
+        if decision is not None and not decision.is_approved:
+            return _rejected(call, decision.by, decision.reason)
+        if decision is not None:
+            call.note(f"approved by {decision.by}" + (f": {decision.reason}" if decision.reason else ""))
+            call.facts["approvals"] = {"policy": label(self.policies, index), "by": decision.by}
+            call.is_approved = True
+            return await rest()
+        return await self._ask(call, rest, index, keys)
+
+    async def _ask(self, call: Call, rest: Rest, index: int, keys: dict[str, str]) -> ToolResult:
+        policy, mask, tool = self.policies[index], self._mask, call.tool
+        assert tool is not None
+        details = {
+            "tool": call.name,
+            "source": tool.source or "",
+            "rule": None if call.rule is None else call.rule[1] or str(call.rule[0]),
+            "arguments": mask.data(call.arguments),
+            "effect": tool.effect,
+            "policy": label(self.policies, index),
+            "origin": call.origin,
+        }
+        reply = await call.ask(
+            message_of(call, mask),
+            schema_of(tool.parameters),
+            digest=call.approval_digest(policy.to_data()),
+            details=details,
+            remember=keys if call.turn.conversation is not None else {},
+            expires_s=policy.expires_s,
+        )
+        if reply.action != "accept":
+            return await self._refusal(call, reply, policy)
+        edited = edited_arguments(reply.content, call, mask)
+        if edited is not None:
+            call.note("a person has changed the arguments")
+            return await call.again(edited)  # all checks again, this one included: it is another call
+        call.note(f"approved ({label(self.policies, index)})")
+        call.is_approved = True
+        return await rest()
+
+    async def _refusal(self, call: Call, reply: Reply, policy: Policy) -> ToolResult:
+        if reply.action == "decline" and reply.why != NOBODY:
+            row = await self._row(call, policy)
+            return _rejected(call, row.replied_by if row is not None else "", reply.why)
+        text = f"Not executed: a person must approve '{call.name}', and nobody approved this call"
+        return ToolResult.failed(call.name, text, hint=reply.why or "the question was closed without an answer")
+
+    async def _decision(self, call: Call, policy: Policy) -> _Decision | None:
+        """Return what plugins or the reviewer decide; None if they leave the call to a person."""
+        assert call.tool is not None
+        approving = None
+        for plugin, answer in await self._answers(call, policy):
+            if answer is False or isinstance(answer, str):
+                return _Decision(False, plugin, answer or "")
+            if answer is True and plugin == policy.plugin:
+                approving = _Decision(True, plugin)
+            elif answer is not None:
+                log.warning("plugin %s: its answer to %s does not count: %r", plugin, BEFORE_APPROVAL, answer)
+        if approving is not None or policy.reviewer is None or self.chat is None:
+            return approving
+        verdict = await review(self.chat, policy, call, self._mask)
+        if verdict is None or verdict.decision == "leave to a person":
+            return None
+        return _Decision(verdict.decision == "approve", f"the reviewer {policy.reviewer}", verdict.reason)
+
+    async def _answers(self, call: Call, policy: Policy) -> list[tuple[str, Any]]:
+        """Ask the plugins; one that fails has no answer."""
+        answers = []
+        for plugin, answer in self.plugins.ask(BEFORE_APPROVAL, call=call, policy=policy):
+            try:
+                with contained():
+                    answers.append((plugin, await answer if inspect.isawaitable(answer) else answer))
+            except Exception:
+                log.exception("plugin %s: %s failed; a person decides", plugin, BEFORE_APPROVAL)
+        return answers
+
+    async def _remembered(self, call: Call, keys: dict[str, str]) -> PendingQuestion | None:
+        """Return the newest approval that counts again for this call."""
+        journal = self.chat.journal if self.chat is not None else None
+        if journal is None:
+            return None
+        for key in keys.values():
+            try:
+                rows = await journal.questions(tenant=call.turn.tenant, remembered=key, limit=1)
+            except FlexChatError as error:
+                log.warning("replies that count again cannot be read: %s", error)
+                return None
+            if rows and counts_again(rows[0]):
+                return rows[0]
+        return None
+
+    async def _was_asked(self, call: Call, policy: Policy) -> bool:
+        return not call.is_new and await self._row(call, policy) is not None
+
+    async def _row(self, call: Call, policy: Policy) -> PendingQuestion | None:
+        """Return the newest kept question about this very call; None if there is none."""
+        journal = self.chat.journal if self.chat is not None else None
+        if journal is None or call.turn.conversation is None:
+            return None
+        digest = call.approval_digest(policy.to_data())
+        try:
+            rows = await journal.questions(tenant=call.turn.tenant, turn=call.turn.id, limit=200)
+        except FlexChatError as error:
+            log.warning("the questions of a turn cannot be read: %s", error)
+            return None
+        return next((row for row in rows if row.question.digest == digest), None)
+
+    @property
+    def _mask(self) -> Mask:
+        return self.chat.mask if self.chat is not None else Mask()
+
+    def _wire_name(self, call: Call) -> str | None:
+        """Return the name under which models are shown the call's tool."""
+        if call.offer is not None:
+            return call.offer.wire_name(call.name)
+        return self.chat.tools.get_registry().wire_name(call.name) if self.chat is not None else None
+
+
+def _rejected(call: Call, by: str, reason: str) -> ToolResult:
+    whom = f"rejected by {by}" if by else f"the user did not approve this call of '{call.name}'"
+    return ToolResult.failed(call.name, f"Not executed: {whom}" + (f": {reason}" if reason else ""))
