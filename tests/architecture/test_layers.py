@@ -50,7 +50,8 @@ HOMES = {
     "numpy": ("flexchat_rag/store/", "flexchat_minilm/", "flexchat_pgvector/", "flexchat_builtin/engine.py"),
     "onnxruntime": ("flexchat_minilm/",),
     "tokenizers": ("flexchat_minilm/",),
-    "psycopg": ("flexchat_postgresql/", "flexchat_pgvector/"),
+    "psycopg": ("flexchat_postgresql/", "flexchat_pgvector/", "flexchat_queue/"),
+    "procrastinate": ("flexchat_queue/procrastinate_queue.py",),
     "pypdf": ("flexchat_rag/ingest/",),
     "docx": ("flexchat_rag/ingest/",),
     "selectolax": ("flexchat_rag/ingest/",),
@@ -80,6 +81,7 @@ HOMES = {
         "flexchat_rag/commands/",
         "flexchat_mcp/commands/",
         "flexchat_approvals/commands/",
+        "flexchat_queue/commands/",
     ),
 }
 PUBLIC = (
@@ -93,7 +95,7 @@ PUBLIC = (
 # Cut out of core, with its version: they import its modules.
 CUT_OUT = ("flexchat_sdk", "flexchat_sqlite", "flexchat_cli")
 # What a package of ours may use of another one, by its top-level names only.
-BELOW = {"flexchat_pgvector": ("flexchat_postgresql",)}
+BELOW = {"flexchat_pgvector": ("flexchat_postgresql",), "flexchat_queue": ("flexchat_postgresql",)}
 PACKAGES = {p.name: p for p in [*ROOT.glob("plugins/*/src/*"), *ROOT.glob("flexchat-*/src/*")] if p.is_dir()}
 
 

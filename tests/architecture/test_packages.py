@@ -10,7 +10,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
-BELOW = {"flexchat-pgvector": ["flexchat-postgresql"], "flexchat-cli": ["flexchat-sdk", "flexchat-sqlite"]}
+BELOW = {
+    "flexchat-pgvector": ["flexchat-postgresql"],
+    "flexchat-queue": ["flexchat-postgresql"],
+    "flexchat-cli": ["flexchat-sdk", "flexchat-sqlite"],
+}
 # Cut out of core: any package may build on them.
 CUT_OUT = ("flexchat-core", "flexchat-cli", "flexchat-sdk", "flexchat-sqlite")
 PYPROJECTS = sorted(

@@ -94,6 +94,7 @@ READ_IT = {
     "validations import": ("from.json",),
     "validations list": (),
     "validations show": ("script/any",),
+    "worker": (),
 }
 """The commands that work with the configuration, and what each is called with here."""
 

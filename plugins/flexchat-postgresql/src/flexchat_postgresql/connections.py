@@ -74,6 +74,9 @@ class Connections:
         part: The group of tables. Each part has a schema version of its own.
         steps: Migrations from an empty schema to the newest tables of this part. Append only. ``{s}`` is the schema.
         error: The exception raised when the database is unusable.
+
+    Attributes:
+        config: Where the database is, for packages that add tables of their own to it.
     """
 
     def __init__(
@@ -85,6 +88,7 @@ class Connections:
         steps: Sequence[LiteralString],
         error: type[FlexChatError],
     ) -> None:
+        self.config = config
         self._config, self._name, self._part, self._steps, self._error = config, name, part, steps, error
         self._schema = sql.Identifier(config.schema)
         # Channels belong to the database, and their names may be no longer than a schema's.
