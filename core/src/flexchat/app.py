@@ -26,11 +26,13 @@ from .conversations.view import Conversations
 from .domain import (
     DEFAULT_TENANT,
     ChatRequest,
+    ChatResponse,
     Effect,
     EffectState,
     Effort,
     Embeddings,
     ModelInfo,
+    Profile,
     Reasoning,
     StreamEvent,
     ToolResult,
@@ -505,8 +507,12 @@ class FlexChat:
         until = time.monotonic() + CANCEL_TIMEOUT_S
         while True:
             if row.state in ("interrupted", "suspended", "accepted"):
-                with contextlib.suppress(TurnNotWaitingError):  # another process was faster
+                try:
                     return await self.close_turn(row.id, tenant=tenant)
+                except TurnNotWaitingError as error:
+                    # Another process was faster; or it waits for an earlier turn, and ends when its place comes.
+                    if error.state == "accepted":
+                        return _never_begun(row)
             elif row.state != "running":
                 return await self._ended_turn(row)
             if time.monotonic() > until:
@@ -1051,6 +1057,22 @@ class FlexChat:
         return read_request(
             message, options, message_chars=limits.message_chars, stores=self.stores, variables=variables
         )
+
+
+def _never_begun(row: JournaledTurn) -> Turn:
+    """Return a turn that was cancelled while it was accepted."""
+    response: ChatResponse[Any] = ChatResponse(content="", llm="", model="")
+    profile = Profile(topic="", user_message=row.message)
+    return Turn(
+        id=row.id,
+        profile=profile,
+        rule=None,
+        response=response,
+        phases=(),
+        elapsed_ms=0,
+        conversation=row.conversation,
+        status="cancelled",
+    )
 
 
 def from_a_fork(kind: str, process: int | None) -> str:

@@ -367,6 +367,20 @@ async def test_a_turn_is_accepted_and_runs_in_another_process(open_chat, tmp_pat
         assert [row.state for row in await chat.turns(conversation="e")] == ["accepted"]
 
 
+async def test_an_accepted_turn_is_cancelled_before_it_begins(open_chat):
+    async with open_chat(says("1")) as chat:
+        first = await chat.submit("Hi", conversation="c")
+        second = await chat.submit("Ho", conversation="c")
+        assert (await chat.cancel_turn(second)).status == "cancelled"
+        for handle in await chat.resume_interrupted(most=1):
+            await handle.result()
+        for handle in await chat.resume_interrupted(most=1):
+            assert (await handle.result()).status == "cancelled"
+
+        states = {row.id: row.state for row in await chat.turns()}
+    assert states == {first: "done", second: "cancelled"}
+
+
 async def test_what_cannot_be_accepted_is_refused(open_chat):
     async with open_chat() as chat:
         with pytest.raises(ChatRequestError, match="name its conversation"):
