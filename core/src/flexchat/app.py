@@ -26,13 +26,11 @@ from .conversations.view import Conversations
 from .domain import (
     DEFAULT_TENANT,
     ChatRequest,
-    ChatResponse,
     Effect,
     EffectState,
     Effort,
     Embeddings,
     ModelInfo,
-    Profile,
     Reasoning,
     StreamEvent,
     ToolResult,
@@ -77,7 +75,7 @@ from .turn.engine import TurnEngine
 from .turn.handle import TurnHandle
 from .turn.keyed import JoinedTurn, KeyedTurns, KeyMemory
 from .turn.questions import Person, answer
-from .turn.recording import MAX_RESUMES, ConversationRecorder, turn_from_conversation
+from .turn.recording import MAX_RESUMES, ConversationRecorder, turn_from_conversation, turn_not_begun
 from .turn.run import Explanation, accept_turn, close_turn, explain, preview, read_turn, run_turn
 
 if TYPE_CHECKING:
@@ -512,7 +510,7 @@ class FlexChat:
                 except TurnNotWaitingError as error:
                     # Another process was faster; or it waits for an earlier turn, and ends when its place comes.
                     if error.state == "accepted":
-                        return _never_begun(row)
+                        return turn_not_begun(row, "cancelled")
             elif row.state != "running":
                 return await self._ended_turn(row)
             if time.monotonic() > until:
@@ -1057,22 +1055,6 @@ class FlexChat:
         return read_request(
             message, options, message_chars=limits.message_chars, stores=self.stores, variables=variables
         )
-
-
-def _never_begun(row: JournaledTurn) -> Turn:
-    """Return a turn that was cancelled while it was accepted."""
-    response: ChatResponse[Any] = ChatResponse(content="", llm="", model="")
-    profile = Profile(topic="", user_message=row.message)
-    return Turn(
-        id=row.id,
-        profile=profile,
-        rule=None,
-        response=response,
-        phases=(),
-        elapsed_ms=0,
-        conversation=row.conversation,
-        status="cancelled",
-    )
 
 
 def from_a_fork(kind: str, process: int | None) -> str:

@@ -420,3 +420,13 @@ def test_the_synchronous_chat_has_the_same_methods(open_chat, ran):
         chat.answer(chat.pending()[0].id, YES, by="ann", resume=False)
         assert chat.resume(turn.id).content == "Paid."
     assert ran == [("pay", 5)]
+
+
+async def test_a_repeated_key_finds_the_turn_that_waits_for_its_place(open_chat):
+    async with open_chat(calls(("pay", {"amount": 5})), new_message="queue") as chat:
+        await chat.respond("Pay", conversation="c")
+        first = await chat.respond("Hi", conversation="c", idempotency_key="k")
+        again = await chat.respond("Hi", conversation="c", idempotency_key="k")
+
+    assert (first.id, first.status, first.is_repeat) == (again.id, "accepted", False)
+    assert (again.status, again.is_repeat) == ("accepted", True)

@@ -36,7 +36,7 @@ from .active import ActiveTurn, outer_turn
 from .engine import TurnEngine
 from .handle import ReplayedTurn, TurnHandle
 from .journal import request_to_json
-from .recording import MAX_RESUMES, turn_from_conversation
+from .recording import MAX_RESUMES, turn_from_conversation, turn_not_begun
 from .run import End, end_event
 
 KEEP_S = 24 * 3600.0
@@ -295,7 +295,9 @@ class _Joining:
             handle = await self.turns.resume(
                 row.id, tenant=row.tenant, context=self.request.context, on_question=self.request.on_question
             )
-        except (errors.TurnNotWaitingError, errors.UnknownTurnError):
+        except (errors.TurnNotWaitingError, errors.UnknownTurnError) as error:
+            if isinstance(error, errors.TurnNotWaitingError) and error.state == "accepted":
+                return JoinedTurn(ReplayedTurn(_end_of(turn_not_begun(row, "accepted"), row)), is_repeat=True)
             return row.id  # another process was faster
         self.memory.add(self.owner_key, self.digest, handle)
         return JoinedTurn(handle, is_repeat=True)

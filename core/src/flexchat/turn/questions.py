@@ -67,7 +67,8 @@ class Person:
         """
         question = attrs.evolve(question, tool=call.name, call_id=call.id)
         turn, row = self.turn, None
-        call.approval = None
+        if question.digest:
+            call.approval = None
         if turn is not None and turn.journal is not None:
             question, row, recorded = await _recall(turn, turn.journal, call, question)
             if recorded is not None:

@@ -30,6 +30,7 @@ from ..domain import (
     ToolMessage,
     Turn,
     TurnInfo,
+    TurnStatus,
 )
 from ..domain.conversation import result_from_json
 from ..domain.journal import JournaledTurn, JournalEntry, TurnEnd
@@ -321,6 +322,20 @@ def turn_from_conversation(record: ConversationTurn, request: ChatRequest) -> Tu
             **_copy(record, _RESPONSE_FIELDS), content=record.answer, parsed=parsed, data=record.parsed
         ),
         conversation=request.conversation,
+    )
+
+
+def turn_not_begun(row: JournaledTurn, status: TurnStatus) -> Turn:
+    """Return an accepted turn as its caller gets it."""
+    return Turn(
+        id=row.id,
+        profile=Profile(topic="", user_message=row.message),
+        rule=None,
+        response=ChatResponse(content="", llm="", model=""),
+        phases=(),
+        elapsed_ms=0,
+        conversation=row.conversation,
+        status=status,
     )
 
 
