@@ -27,6 +27,13 @@ def _check(read: CheckedConfig) -> None:
         check_policies(read)
 
 
+def _check_webhook(read: CheckedConfig) -> None:
+    if read.config.questions.webhook is not None:
+        from .webhook import check_webhook
+
+        check_webhook(read)
+
+
 def _review(read: CheckedConfig, parts: Any) -> None:
     if "approvals" in parts.config.tables:
         from .checking import review_policies
@@ -47,14 +54,18 @@ def flexchat_register_config_tables() -> Iterable[ConfigTable]:
 
 @hookimpl
 def flexchat_register_checks() -> Iterable[ConfigCheck]:
-    """Offer checks of the names in policies, and notes on policies that no call matches."""
+    """Offer checks of the names in policies and of the webhook, and notes on policies that no call matches."""
     yield ConfigCheck(name="approvals", run=_check, at_start=True)
+    yield ConfigCheck(name="questions.webhook", run=_check_webhook, at_start=True)
     yield ConfigCheck(name="approvals that apply", review=_review)
 
 
 @hookimpl
 def flexchat_register_chat_hooks(tables: Mapping[str, Any], plugins: PluginHost) -> Iterable[object]:
-    """Make the step that asks, for a chat that has policies."""
+    """Make the step that asks, for a chat that has policies, and what sends its questions to its webhook."""
+    from .webhook import WebhookSender
+
+    yield WebhookSender()
     if "approvals" in tables:
         from .step import ApprovalStep
 
