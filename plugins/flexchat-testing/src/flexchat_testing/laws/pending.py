@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 import attrs
 from flexchat.store import (
@@ -26,6 +26,7 @@ from flexchat.store import (
     PendingQuestion,
     Question,
     Reply,
+    SendingJournal,
     StorageError,
     TurnNotWaitingError,
     UnknownEffectError,
@@ -56,6 +57,7 @@ class PendingConformance(Conformance):
         "durable": "make_store with a closed store's folder opens the same questions again",
         "shared": "two stores with one folder may be open at once, as in two processes, and see each other's changes",
         "ledger": "the store has ledger(), whose claims use up approvals: holds_questions is True",
+        "sending": "its journal is a SendingJournal",
     }
 
     def make_store(self, folder: Path) -> JournalingStore:
@@ -674,6 +676,34 @@ class PendingConformance(Conformance):
                     before = len(seen)
                     await change()
                     require(await _is_seen(seen, before, f"a{n}", 10), f"{what} is not seen: {seen[before:]}")
+
+    @law("sending")
+    async def test_an_open_question_is_due_until_it_is_sent(self, store: JournalingStore) -> None:
+        """At once, and after a while again; never when it is sent or closed. Of two that take it, one gets it."""
+        journal = cast(SendingJournal, store.journal)
+        for n in range(6):
+            await _suspended(store, _question(f"q{n}", f"a{n}", tenant=f"t{n}", conversation=f"c{n}"))
+        await _asking(store, _question("q8", "a8", conversation="c8", expires_in_s=-1))
+        await _asking(store, _question("q9", "a9", conversation="c9"))
+        await journal.answer("q9", tenant="t", reply=NO, by="ann")
+        first = await journal.take_unsent(limit=1, again_s=HOUR_S)
+        expect([one.id for one in first], ["q0"], "the question that is due for longest")
+        several = await asyncio.gather(*(journal.take_unsent(limit=2, again_s=HOUR_S) for _ in range(5)))
+        taken = sorted(one.id for each in several for one in each)
+        expect(taken, [f"q{n}" for n in range(1, 6)], "the others, taken at once by several")
+        for n in range(3):
+            await _suspended(store, _question(f"r{n}", f"b{n}", tenant="t", conversation=f"d{n}"))
+        expect({one.id for one in await journal.take_unsent(limit=9, again_s=0)}, {"r0", "r1", "r2"}, "what is new")
+        await journal.mark_sent("r0", tenant="t")
+        await journal.mark_sent("r2", tenant="t1")
+        await journal.mark_sent("r3", tenant="t")
+        await journal.answer("r1", tenant="t", reply=NO, by="ann")
+        due: set[str] = set()
+        until = time.monotonic() + 10
+        while not due and time.monotonic() < until:
+            due |= {one.id for one in await journal.take_unsent(limit=9, again_s=0)}
+            await asyncio.sleep(0.01)
+        expect(due, {"r2"}, "what is due again: not what is sent or closed, or due in an hour")
 
 
 def _at(seconds: float) -> str:
