@@ -46,7 +46,7 @@ class TestSqliteJournal(JournalConformance):
 class TestSqlitePending(PendingConformance):
     """In the conversations' file."""
 
-    supports = frozenset({"durable", "shared", "ledger"})
+    supports = frozenset({"durable", "shared", "ledger", "sending"})
 
     def make_store(self, folder: Path) -> SqliteConversations:
         return SqliteConversations(folder / "conversations.db")
@@ -79,7 +79,7 @@ class TestJournalInMemory(JournalConformance):
 class TestPendingInMemory(PendingConformance):
     """Of a store without a file."""
 
-    supports = frozenset({"ledger"})
+    supports = frozenset({"ledger", "sending"})
 
     def make_store(self, folder: Path) -> SqliteConversations:
         return SqliteConversations(":memory:")

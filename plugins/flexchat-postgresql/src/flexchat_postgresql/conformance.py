@@ -55,7 +55,7 @@ class PostgresqlTurns(JournalConformance):
 class PostgresqlQuestions(PendingConformance):
     """The questions of the store "postgresql"."""
 
-    supports = frozenset({"durable", "shared", "ledger"})
+    supports = frozenset({"durable", "shared", "ledger", "sending"})
 
     def make_store(self, folder: Path) -> PostgresqlConversations:
         """Return a store with a schema of its own for each folder."""
