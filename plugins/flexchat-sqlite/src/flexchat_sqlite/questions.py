@@ -103,7 +103,7 @@ def find(database: sqlite3.Connection, id: str, tenant: str) -> PendingQuestion:
     if not id or id != storable(id):
         raise UnknownQuestionError(id)
     rows = database.execute(
-        f"SELECT {_COLUMNS} FROM questions WHERE tenant = :tenant AND id >= :id AND id < :end ORDER BY id LIMIT 2",
+        f"SELECT {_COLUMNS} FROM questions WHERE +tenant = :tenant AND id >= :id AND id < :end ORDER BY id LIMIT 2",
         {"tenant": tenant, "id": id, "end": id + "\U0010ffff", "now": now_text()},
     ).fetchall()
     if not rows or (len(rows) > 1 and rows[0][0] != id):
@@ -131,16 +131,17 @@ def page(
         values["states"] = json.dumps([*states])
         if {*states} == {"open"}:  # few of many, perhaps: with this, their index is used
             conditions.append("state = 'open'")
+    table = "questions"
+    if columns["remembered"] is not None:
+        table = "questions INDEXED BY questions_remembered"
+        conditions.append("remembered != ''")
     for column, value in columns.items():
-        if column == "remembered" and value is not None:
-            conditions.append("remembered != ''")  # its index has no others
-            value = value or None
-        if value is not None:
+        if value is not None and (value or column != "remembered"):
             conditions.append(f"{column} = :{column}")
     if before is not None:
         conditions.append("number < (SELECT number FROM questions WHERE id = :before)")
         values["before"] = find(database, before, tenant).id
-    query = f"SELECT {_COLUMNS} FROM questions WHERE {' AND '.join(conditions)} ORDER BY number DESC LIMIT :limit"
+    query = f"SELECT {_COLUMNS} FROM {table} WHERE {' AND '.join(conditions)} ORDER BY number DESC LIMIT :limit"
     return _questions(database.execute(query, values))
 
 
