@@ -6,16 +6,22 @@ from pathlib import Path
 
 import kept_database
 import pytest
+from flexchat.domain.journal import JournaledTurn, JournalEntry
 from flexchat_sqlite.conversations import SqliteConversations
+from flexchat_testing import JournalConformance, PendingConformance
 
 DUMP = Path(__file__).with_name("kept_2026_11.sql").read_text(encoding="utf-8")
+
+
+def restore(path):
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(DUMP)
 
 
 @pytest.fixture
 async def store(tmp_path):
     path = tmp_path / "kept.db"
-    with closing(sqlite3.connect(path)) as database:
-        database.executescript(DUMP)
+    restore(path)
     made = SqliteConversations(path)
     yield made
     await made.aclose()
@@ -24,3 +30,53 @@ async def store(tmp_path):
 @pytest.mark.parametrize("check", kept_database.CHECKS)
 async def test_a_kept_database_is_read_and_resumed(store, check):
     await check(store)
+
+
+def emptied(folder: Path) -> SqliteConversations:
+    """Open a kept database without its rows: tables that were made then, and changed since."""
+    path = folder / "kept.db"
+    if not path.exists():
+        restore(path)
+        with closing(sqlite3.connect(path)) as database:
+            for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+                database.execute(f"DELETE FROM {table}")
+            database.commit()
+    return SqliteConversations(path)
+
+
+class TestKeptJournal(JournalConformance):
+    """In tables of an earlier version."""
+
+    supports = frozenset({"durable", "shared"})
+
+    def make_store(self, folder: Path) -> SqliteConversations:
+        return emptied(folder)
+
+
+class TestKeptQuestions(PendingConformance):
+    """In tables of an earlier version."""
+
+    supports = frozenset({"durable", "shared", "ledger"})
+
+    def make_store(self, folder: Path) -> SqliteConversations:
+        return emptied(folder)
+
+
+async def test_turns_of_an_earlier_version_can_be_cancelled_and_followed(store):
+    """By accepted ones, which begin once they have ended."""
+    journal = store.journal
+    kept = (await journal.list_resumable(limit=9))[0]
+    assert (kept.suspensions, kept.cancelled_by, kept.due_at, kept.priority) == (0, "", "", 0)
+    next_turn = JournaledTurn(
+        id="f" * 32, tenant=kept.tenant, conversation=kept.conversation, state="accepted", fence=0
+    )
+    await journal.write(next_turn, [JournalEntry(number=1, kind="accepted", data={})], lease_s=None)
+    assert next_turn.id not in [turn.id for turn in await journal.list_resumable(limit=9)]
+    assert (await journal.request_cancel(kept.id, tenant=kept.tenant, by="ann")).cancelled_by == "ann"
+
+    # An earlier version that has had the file open since then, and ends the turn by its own statement.
+    with closing(sqlite3.connect(store.path)) as database:
+        database.execute("UPDATE journal_turns SET state = 'done', ended_at = 'now' WHERE id = ?", (kept.id,))
+        database.commit()
+
+    assert next_turn.id in [turn.id for turn in await journal.list_resumable(limit=9)]

@@ -86,7 +86,7 @@ ALTER TABLE journal_turns ADD COLUMN due_at TEXT NOT NULL DEFAULT '';
 ALTER TABLE journal_turns ADD COLUMN priority INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE journal_turns ADD COLUMN is_next INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX journal_turns_unfinished ON journal_turns (tenant, conversation, state) WHERE ended_at = '';
-CREATE INDEX journal_turns_next ON journal_turns (priority DESC, number, due_at) WHERE state = 'accepted' AND is_next;
+CREATE INDEX journal_turns_next ON journal_turns (due_at, priority DESC) WHERE state = 'accepted' AND is_next;
 CREATE TRIGGER journal_turns_begun AFTER INSERT ON journal_turns {_MARK_NEXT}
 CREATE TRIGGER journal_turns_ended AFTER UPDATE OF ended_at ON journal_turns {_MARK_NEXT}
 """
@@ -113,8 +113,14 @@ _INTERRUPTED = (
     "WHERE state = 'running' AND error = '' AND now_state = 'interrupted' AND conversation != '' "
     "ORDER BY number LIMIT :limit"
 )
+_FIRST = (
+    "SELECT * FROM (SELECT number FROM journal_turns INDEXED BY journal_turns_next "
+    "WHERE state = 'accepted' AND is_next AND {} ORDER BY priority DESC, number LIMIT :limit)"
+)
+# Those that are due at once are in order in the index; those with a time are few when it comes.
 _NEXT = (
-    f"SELECT {_COLUMNS} FROM journal_turns WHERE state = 'accepted' AND is_next AND due_at <= :at AND error = '' "
+    f"SELECT {_COLUMNS} FROM journal_turns WHERE number IN "
+    "(" + _FIRST.format("due_at = ''") + " UNION ALL " + _FIRST.format("due_at > '' AND due_at <= :at") + ") "
     "ORDER BY priority DESC, number LIMIT :limit"
 )
 _BEGIN = (
