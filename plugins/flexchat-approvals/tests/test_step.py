@@ -437,6 +437,15 @@ async def test_once_asks_once_per_conversation_and_tool(open_chat, desk):
         await suspended(chat, conversation="d")
 
 
+async def test_a_deleted_conversation_takes_its_approvals_along(open_chat, desk):
+    once, person = {"ask": "once"}, Person()
+    async with open_chat(pays(5), approvals=[once]) as chat:
+        await chat.respond("Go", conversation="c", on_question=person)
+        await chat.conversations.delete("c")
+    async with open_chat(pays(5), approvals=[once]) as chat:
+        await suspended(chat)
+
+
 async def test_after_a_no_once_asks_again(open_chat, desk):
     once, person = {"ask": "once"}, Person(NO)
     async with open_chat(pays(5), pays(6), approvals=[once]) as chat:

@@ -49,7 +49,12 @@ def review_policies(read: CheckedConfig, parts: Any) -> None:
             hint = did_you_mean(pattern, [*known, *(f"{source}/*" for source in sources)])
             read.note((*path, "tools", place), f"no tool fits '{pattern}'{hint or f' (tools: {_listed(known)})'}")
         of_name = [tool for tool in tools if fits_one(names[tool.name], policy.tools)]
-        if policy.effect is not None and of_name and all(tool.effect != policy.effect for tool in of_name):
+        if (
+            policy.effect is not None
+            and of_name
+            and not sources
+            and all(tool.effect != policy.effect for tool in of_name)
+        ):
             read.note((*path, "effect"), f"none of its tools has the effect '{policy.effect}': it matches no call")
         for earlier in range(index):
             if _covers(policies[earlier], policy):

@@ -24,7 +24,13 @@ def _is_schema(instance: object, attribute: attrs.Attribute[Any], value: Any) ->
 
 
 def _is_duration(instance: object, attribute: attrs.Attribute[Any], value: str | None) -> None:
-    if value is not None and not duration_s(value):
+    if value is None:
+        return
+    try:
+        seconds = duration_s(value)
+    except ValueError as error:
+        raise ValueError(f"{attribute.name} is no duration: {error}") from None
+    if not seconds:
         raise ValueError(f"{attribute.name} must be more than 0")
 
 

@@ -28,13 +28,14 @@ def message_of(call: Call, mask: Mask) -> str:
 
 
 def schema_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of a yes, which may bring other arguments: they must fit the tool's parameters."""
+    """Return the JSON Schema of a yes, which may bring a note, or other arguments that fit the tool's parameters."""
     own = copied(parameters)
     dialect = {"$schema": own.pop("$schema")} if "$schema" in own else {}
-    schema = {**dialect, "type": "object", "properties": {"arguments": _moved(own)}, "additionalProperties": False}
+    properties = {"arguments": _moved(own), "note": {"type": "string", "description": "A remark, for the record."}}
+    schema = {**dialect, "type": "object", "properties": properties, "additionalProperties": False}
     # Two levels deeper, the parameters may exceed a limit. The check of the edited call has them as they are.
     if schema_problems(schema):
-        schema["properties"] = {"arguments": {"type": "object"}}
+        schema["properties"] = {**properties, "arguments": {"type": "object"}}
     return schema
 
 

@@ -111,7 +111,8 @@ class ApprovalStep:
         if edited is not None:
             call.note("a person has changed the arguments")
             return await call.again(edited)  # all checks again, this one included: it is another call
-        call.note(f"approved ({label(self.policies, index)})")
+        note = reply.content.get("note")
+        call.note(f"approved ({label(self.policies, index)})" + (f": {note}" if note else ""))
         call.is_approved = True
         return await rest()
 

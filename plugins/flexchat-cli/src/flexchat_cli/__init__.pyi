@@ -15,7 +15,13 @@ from .context import find_config as find_config
 from .turns import cost_of_steps as cost_of_steps, rounds_of as rounds_of
 from .terminal import limit_retry_notes as limit_retry_notes
 from .context import report_notes as report_notes
-from .parameters import FILE_NAME as FILE_NAME, TEXT as TEXT, argument as argument, command as command
+from .parameters import (
+    FILE_NAME as FILE_NAME,
+    TEXT as TEXT,
+    argument as argument,
+    command as command,
+    limit_option as limit_option,
+)
 from .questions import Questions as Questions, fields_of as fields_of
 from .terminal import Style as Style, Terminal as Terminal, one_line as one_line
 from .tool_arguments import read_arguments as read_arguments
