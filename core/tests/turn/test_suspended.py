@@ -24,6 +24,7 @@ from flexchat import (
 )
 from flexchat.host import wait_for_answer
 from flexchat.plugin import hookimpl
+from flexchat_sqlite.journal import SqliteJournal
 from flexchat_testing import ScriptedProvider, calls, says
 
 YES, NO = Reply(action="accept"), Reply(action="decline")
@@ -430,3 +431,103 @@ async def test_a_repeated_key_finds_the_turn_that_waits_for_its_place(open_chat)
 
     assert (first.id, first.status, first.is_repeat) == (again.id, "accepted", False)
     assert (again.status, again.is_repeat) == ("accepted", True)
+
+
+class Reserving:
+    """A plugin with a step that asks a question of its own before the claim."""
+
+    name = "budget"
+    stage = "reserve"
+
+    @hookimpl
+    def flexchat_register_steps(self):
+        return [self]
+
+    async def __call__(self, call, rest):
+        await call.ask("From which budget?")
+        return await rest()
+
+
+async def test_a_question_after_the_approval_leaves_it_to_the_claim(open_chat, ran):
+    async with open_chat(calls(("pay", {"amount": 5})), says("Done."), hooks=[Reserving()]) as chat:
+        turn = await chat.respond("Pay", conversation="c")
+        (approval,) = turn.pending
+        while turn.pending:
+            handle = await chat.answer(turn.pending[0].id, YES)
+            turn = await handle.result()
+
+        assert ran == [("pay", 5)]
+        assert (await chat.question(approval.id)).used_by == (await chat.effects())[0].key
+
+
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """Return a list of what happens just before the journal suspends a turn: one function each time."""
+    works, suspend = [], SqliteJournal.suspend
+
+    async def suspend_later(self, *args):
+        if works:
+            await works.pop(0)()
+        return await suspend(self, *args)
+
+    monkeypatch.setattr(SqliteJournal, "suspend", suspend_later)
+    return works
+
+
+async def test_replies_that_come_before_a_turn_is_suspended_are_noted_once(open_chat, ran, meanwhile):
+    async with open_chat(calls(("book", {}), ("pay", {"amount": 5})), says("Done.")) as chat, open_chat() as other:
+
+        async def reply():
+            await other.answer((await other.pending())[-1].id, YES)
+
+        meanwhile += [reply] * 3
+        turn = await chat.respond("Do both", conversation="c")
+        _, steps = await chat.turn(turn.id)
+
+    assert (turn.status, sorted(name for name, *_ in ran)) == ("done", ["book", "pay"])
+    noted = [step.data["id"] for step in steps if step.kind == "reply"]
+    assert len(noted) == len({*noted}) == 3
+
+
+async def test_exclusive_tools_that_get_their_replies_at_once_run_alone(open_chat, ran, meanwhile, tools):
+    running = []
+
+    def alone(name):
+        @tool(name=name, exclusive=True, approve=True)
+        async def run() -> str:
+            """Run alone."""
+            running.append(name)
+            await asyncio.sleep(0.01)
+            running.append(name)
+            return "ran"
+
+        return run
+
+    tools += [alone("first"), alone("second")]
+    async with open_chat(calls(("first", {}), ("second", {})), says("Done.")) as chat, open_chat() as other:
+
+        async def reply():
+            for row in await other.pending():
+                await other.answer(row.id, YES)
+
+        meanwhile.append(reply)
+        assert (await chat.respond("Run", conversation="c")).status == "done"
+    assert running == ["first", "first", "second", "second"]
+
+
+async def test_a_turn_whose_cancellation_is_requested_is_not_run_again(open_chat, meanwhile):
+    async with open_chat(calls(("book", {}))) as chat, open_chat() as other:
+        cancelling = []
+
+        async def cancel():
+            (row,) = await other.turns()
+            cancelling.append(asyncio.create_task(other.cancel_turn(row.id)))
+            while not (await other.turns())[0].cancelled_by:  # noqa: ASYNC110  another process
+                await asyncio.sleep(0)
+
+        async def never():
+            raise AssertionError("it was run again")
+
+        meanwhile += [cancel, never]
+        turn = await chat.respond("Book", conversation="c")
+        assert (turn.status, (await cancelling[0]).status) == ("cancelled", "cancelled")

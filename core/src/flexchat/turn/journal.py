@@ -65,6 +65,9 @@ if TYPE_CHECKING:
 MAX_TURN_QUESTIONS = 10_000
 """Questions of one turn that are looked at."""
 
+NO_EVENTS = 2**31
+"""A number after which a turn has no events."""
+
 
 class Journal:
     """Records the steps of one turn while it runs, and replays those recorded before it was interrupted.
@@ -104,19 +107,18 @@ class Journal:
         self.calls = {
             (entry.data["iteration"], entry.data["index"]): entry.data for entry in recorded if entry.kind == "tool"
         }
-        replies = {entry.data["id"]: entry.data["reply"] for entry in recorded if entry.kind == "reply"}
-        self._replied = {*replies}
-        self._questions: dict[_Place, list[tuple[str, Reply | None]]] = {}
+        self._replies = {
+            entry.data["id"]: value_from_dict(Reply, entry.data["reply"]) for entry in recorded if entry.kind == "reply"
+        }
+        self._questions: dict[_Place, list[str]] = {}
         self._recalled: Counter[_Place] = Counter()
         self._asked_before: set[str] = set()
         for entry in recorded:
             # Entries of older versions have no place; such questions are asked again.
             if entry.kind == "question" and "place" in entry.data:
                 question = value_from_dict(Question, entry.data["question"])
-                reply = replies.get(question.id)
                 place = _place_of(entry.data["place"], entry.data["call"], question)
-                recalled = question.id, None if reply is None else value_from_dict(Reply, reply)
-                self._questions.setdefault(place, []).append(recalled)
+                self._questions.setdefault(place, []).append(question.id)
                 self._asked_before.add(question.id)
 
     def turns_before(self, turns: Sequence[ConversationTurn | HistoryTurn]) -> Sequence[ConversationTurn | HistoryTurn]:
@@ -232,9 +234,13 @@ class Journal:
         of_turn = {"tenant": self.turn.tenant, "turn": self.turn.id}
         for row in await self.store.questions(**of_turn, states=["replied", "expired"], limit=MAX_TURN_QUESTIONS):
             reply = reply_in(row)
-            if reply is not None and row.id not in asked and row.id not in self._replied:
-                self._replied.add(row.id)
-                self.add("reply", id=row.id, reply=value_to_dict(reply))
+            if reply is not None and row.id not in asked and row.id not in self._replies:
+                self.add_reply(row.id, reply)
+
+    async def is_cancelled(self) -> bool:
+        """Return whether the turn's cancellation is requested. Raises StorageError."""
+        row, _ = await self.store.events(self.turn.id, tenant=self.turn.tenant, after=NO_EVENTS)
+        return row.cancelled_by != ""
 
     async def accept(self, request: ChatRequest, *, due_at: str = "", priority: int = 0) -> None:
         """Keep the turn as accepted, to begin later, in any process. Raises StorageError."""
@@ -296,7 +302,7 @@ class Journal:
         # Counted, because one call may ask the same question twice, and each reply answers one of them.
         earlier, number = self._questions.get(place, ()), self._recalled[place]
         self._recalled[place] += 1
-        return earlier[number] if number < len(earlier) else None
+        return (earlier[number], self._replies.get(earlier[number])) if number < len(earlier) else None
 
     def recall_again(self, place: str) -> None:
         """Return the questions of a call, and of those that its tool makes, once more: it runs again."""
@@ -315,8 +321,13 @@ class Journal:
         data, digest = value_to_dict(question), digest_of(call.name, None, call.arguments)
         at = {"iteration": call.iteration, "index": call.index, "place": call.path}
         self.add("question", **at, call=digest, question=data)
-        self._questions.setdefault(_place_of(call.path, digest, question), []).append((question.id, None))
+        self._questions.setdefault(_place_of(call.path, digest, question), []).append(question.id)
         return True
+
+    def add_reply(self, id: str, reply: Reply, **at: int) -> None:
+        """Note the reply to a question; ``at``: iteration and index of the call that asked it."""
+        self._replies[id] = reply
+        self.add("reply", **at, id=id, reply=value_to_dict(reply))
 
     @property
     def offered(self) -> tuple[str, ...]:

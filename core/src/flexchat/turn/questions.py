@@ -14,7 +14,6 @@ import attrs
 from ..config.model import LimitsTable
 from ..conversations.effect_rows import now_text, time_text
 from ..domain import QuestionAnswered, QuestionAsked
-from ..domain.codec import value_to_dict
 from ..domain.effects import effect_key
 from ..domain.messages import new_call_id
 from ..domain.questions import NOBODY, Approval, OnQuestion, PendingQuestion, Question, Reply
@@ -286,8 +285,7 @@ async def _report_question(
 async def _report_reply(turn: ActiveTurn, call: Call, question: Question, reply: Reply) -> None:
     try:
         if turn.journal is not None and reply is not UNANSWERED:
-            data = value_to_dict(reply)
-            turn.journal.add("reply", iteration=call.iteration, index=call.index, id=question.id, reply=data)
+            turn.journal.add_reply(question.id, reply, iteration=call.iteration, index=call.index)
             await turn.journal.flush()  # before the reply is acted upon: a killed turn must not ask a second time
     finally:
         if turn.sink.has_receiver(QuestionAnswered):

@@ -31,7 +31,7 @@ from ..plugin.foreign import CallSuspended
 from ..plugin.hooks import record_of
 from ..tools.registry import ToolRegistry
 from ..tools.results import READER, for_the_model
-from .active import NOT_STARTED, ActiveTurn, CallRound, end_replay
+from .active import NOT_STARTED, ActiveTurn, CallRound, TurnStopped, end_replay
 from .questions import Person
 
 log = logging.getLogger(__name__)
@@ -244,12 +244,17 @@ async def run_calls(
         assert turn.journal is not None
         if await turn.journal.suspend():
             raise round_.suspension_of(waiting[0])
+        if await turn.journal.is_cancelled():
+            turn.is_stopped = True
+            raise TurnStopped
         # A reply came before the turn was released, so nothing else would resume it.
         await turn.journal.record_stale_replies(turn.pending)
         turn.pending.clear()
         for index in waiting:
             turn.journal.recall_again(f"{iteration}.{index}")
-        await _run_group(turn, round_, waiting, refusals, offered)
+        for group in _groups(calls, refusals, turn.tools):
+            if again := [index for index in group if index in waiting]:
+                await _run_group(turn, round_, again, refusals, offered)
     records = [record for record in round_.records if record is not None]
     if turn.records is not None:
         turn.records.extend(records)

@@ -11,6 +11,7 @@ from ..calls.effects import Lease
 from ..errors import StorageError, UnknownTurnError
 from ..plugin.contracts import TurnJournal
 from .active import ActiveTurn
+from .journal import NO_EVENTS
 from .live_questions import LiveQuestions
 
 log = logging.getLogger(__name__)
@@ -23,8 +24,6 @@ IDLE_S = 5.0
 
 AGAIN_S = 1.0
 """Pause after a journal that cannot be watched."""
-
-_NO_EVENTS = 2**31
 
 
 class Watcher:
@@ -118,7 +117,7 @@ class Watcher:
             if turn is None or task is None or turn.is_stopped:
                 continue
             with contextlib.suppress(UnknownTurnError):
-                row, _ = await self._journal.events(id, tenant=turn.info.tenant, after=_NO_EVENTS)
+                row, _ = await self._journal.events(id, tenant=turn.info.tenant, after=NO_EVENTS)
                 # It may have ended meanwhile: the task goes on with other work then.
                 if row.cancelled_by and id in self._turns:
                     turn.is_stopped = True
