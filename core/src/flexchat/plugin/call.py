@@ -372,7 +372,7 @@ class Call:
         tool = self.tool
         definition = None if tool is None else attrs.asdict(tool)
         site = [self.turn.tenant, self.turn.conversation, self.turn.id, self.path]
-        text = json.dumps([site, definition, policy], sort_keys=True, default=_stable_repr)
+        text = json.dumps([site, definition, policy], sort_keys=True, skipkeys=True, default=_stable_repr)
         arguments = self.arguments if not isinstance(self.arguments, Mapping) else dict(self.arguments)
         try:
             return arguments_digest(text, arguments)
