@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import threading
 
 import pytest
 from flexchat import FlexChat, Reply
@@ -27,6 +28,31 @@ def sending_chat(open_chat, receiver):
         return open_chat(*replies, approvals=[{"tools": ["pay"]}], questions=table, network=network)
 
     return make
+
+
+@pytest.fixture
+def sending_on_loops(open_chat):
+    """A chat, and what its webhook got: one on a loop and thread of its own."""
+    receiver, stop = Receiver(), threading.Event()
+    ready = threading.Event()
+
+    async def serve():
+        async with receiver:
+            ready.set()
+            await asyncio.to_thread(stop.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert ready.wait(10)
+    questions = {"expires": "7d", "webhook": receiver.url, "webhook_secret": SECRET}
+    network = {"allow": [receiver.place]}
+    answers = [calls(("pay", {"amount": n})) for n in (1, 2)]
+    yield (
+        open_chat(*answers, approvals=[{"tools": ["pay"]}], questions=questions, network=network),
+        lambda: receiver.bodies,
+    )
+    stop.set()
+    thread.join()
 
 
 async def until(condition):
@@ -123,6 +149,21 @@ async def test_several_processes_send_each_question_once(sending_chat, open_chat
     await until(lambda: len(receiver.bodies) >= 20)
     await asyncio.gather(*(chat.aclose() for chat in chats))
     assert len(receiver.bodies) == len({headers["webhook-id"] for headers in receiver.headers}) == 20
+
+
+@pytest.mark.filterwarnings("ignore:Exception ignored in.*ClientSession:pytest.PytestUnraisableExceptionWarning")
+def test_a_chat_that_is_used_on_one_loop_after_the_other_sends(sending_on_loops):
+    """As scripts do that call asyncio.run for each message."""
+    chat, bodies = sending_on_loops
+    for n in range(2):
+
+        async def ask(conversation):
+            await chat.respond("Pay.", conversation=conversation)
+            await until(lambda: len(bodies()) == n + 1)  # noqa: B023  awaited at once
+
+        asyncio.run(ask(f"c{n}"))
+    asyncio.run(chat.aclose())
+    assert len({json.loads(body)["data"]["id"] for body in bodies()}) == 2
 
 
 async def test_a_store_that_keeps_no_questions_is_reported(receiver, caplog):

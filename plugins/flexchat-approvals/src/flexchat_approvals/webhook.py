@@ -53,6 +53,7 @@ class WebhookSender:
     """Sends the open questions of a chat's store, beside its turns, while the chat is open."""
 
     def __init__(self) -> None:
+        self._outbox: Outbox | None = None  # once the chat is open, if it has a webhook
         self._wake = asyncio.Event()
         self._is_ending = False
         self._work: asyncio.Task[None] | None = None
@@ -67,15 +68,14 @@ class WebhookSender:
             missing = "the store of the conversations records no questions" if chat.fetcher else "there is no fetcher"
             log.warning("questions.webhook: nothing is sent, because %s", missing)
             return
-        outbox = Outbox.of(chat)
-        # A context of its own: a turn may have opened the chat, and this outlives it.
-        self._work = asyncio.get_running_loop().create_task(self._run(outbox), context=contextvars.Context())
+        self._outbox = Outbox.of(chat)
+        self._look()
 
     @hookimpl
     async def flexchat_app_closed(self) -> None:
         """Send what there is, within some time, and end."""
-        work, self._work = self._work, None
-        if work is not None:
+        work, self._work, self._outbox = self._work, None, None
+        if work is not None and work.get_loop() is asyncio.get_running_loop():
             self._is_ending = True
             self._wake.set()
             await asyncio.wait({work}, timeout=CLOSING_S)
@@ -85,11 +85,22 @@ class WebhookSender:
     @hookimpl
     def flexchat_question_asked(self) -> None:
         """Look for it."""
-        self._wake.set()
+        self._look()
 
     @hookimpl
     def flexchat_turn_suspended(self) -> None:
         """Look for its questions."""
+        self._look()
+
+    def _look(self) -> None:
+        if self._outbox is None:
+            return
+        loop = asyncio.get_running_loop()
+        # A program may use one chat on several loops, one after the other: a task ends with its loop.
+        if self._work is None or self._work.done() or self._work.get_loop() is not loop:
+            self._wake = asyncio.Event()
+            # A context of its own: a turn may have opened the chat, and this outlives it.
+            self._work = loop.create_task(self._run(self._outbox), context=contextvars.Context())
         self._wake.set()
 
     async def _run(self, outbox: Outbox) -> None:
