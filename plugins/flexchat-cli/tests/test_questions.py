@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from flexchat import Question, Reply
 from flexchat_cli.questions import Questions, fields_of, read_answer
@@ -137,6 +138,139 @@ def test_no_form_of_a_server_breaks_it(fields, typed):
     for name in fields_of(schema):
         if name:
             assert [*read_answer({"properties": {name: {"type": "string"}}}, name, typed).values()] == [typed]
+
+
+ARGUMENTS = {"to": "Ann\u202e\u200b", "amount": 10, "note": "a\x1b]0;x\ufe0f é"}
+APPROVAL = {
+    "type": "object",
+    "properties": {"arguments": {"type": "object", "properties": {"amount": {"type": "integer", "maximum": 100}}}},
+}
+
+
+@pytest.fixture
+def typist(keyboard, monkeypatch):
+    """Return a function that takes lines, each typed once a prompt is shown; and a first text, typed before all."""
+
+    def prepare(*lines, early=""):
+        left = iter(lines)
+        keyboard(early)
+        show = click.echo
+
+        def echo(*args, **kwargs):
+            show(*args, **kwargs)
+            keyboard(next(left) + "\n")
+
+        monkeypatch.setattr(click, "echo", echo)
+
+    return prepare
+
+
+def approval(schema=APPROVAL, arguments=ARGUMENTS, **more):
+    question = Question(
+        message="Pay?", schema=schema, tool="pay", digest="d1", details={"arguments": arguments}, **more
+    )
+
+    async def ask():
+        return await Questions(Terminal())(question)
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("typed", ["y", "YES"])
+def test_an_approval_shows_the_arguments_in_full_and_nothing_invisible(typist, capsys, typed):
+    typist("what?", typed)
+    arguments = ARGUMENTS | {"long": "x" * 50_000}
+
+    assert approval(arguments=arguments) == Reply(action="accept")
+    shown = capsys.readouterr().err
+    assert "pay needs approval: Pay?" in shown
+    assert r'"to": "Ann\u202e\u200b"' in shown
+    assert r'"note": "a\u001b]0;x\ufe0f é"' in shown
+    assert "x" * 50_000 in shown
+    assert shown.count("Approve? y yes, n no, r no with a reason, e edit [n]:") == 2
+
+
+@pytest.mark.parametrize("typed", ["n", "", "No"])
+def test_no_and_an_empty_line_reject(typist, typed):
+    typist(typed)
+
+    assert approval() == Reply(action="decline")
+
+
+def test_a_rejection_can_have_a_reason(typist):
+    typist("r", "too much")
+
+    assert approval() == Reply(action="decline", why="too much")
+
+
+def test_ctrl_d_rejects(typist):
+    typist("\x04")
+
+    assert approval() == Reply(action="decline")
+
+
+def test_what_was_typed_before_an_approval_is_shown_approves_nothing(typist):
+    """The second of two approvals must be seen before it is given."""
+    typist("n", early="y\ny\n")
+
+    assert approval() == Reply(action="decline")
+
+
+@pytest.mark.parametrize(
+    ("remember", "typed", "reply"),
+    [
+        ({"conversation": "k1", "always": "k2"}, ["c"], Reply(action="accept", remember="conversation")),
+        ({"conversation": "k1", "always": "k2"}, ["a"], Reply(action="accept", remember="always")),
+        ({"conversation": "k1"}, ["a", "y"], Reply(action="accept")),
+        ({}, ["c", "a", "n"], Reply(action="decline")),
+    ],
+)
+def test_a_reply_is_remembered_only_where_the_question_allows_it(typist, capsys, remember, typed, reply):
+    typist(*typed)
+
+    assert approval(remember=remember) == reply
+    shown = capsys.readouterr().err
+    assert ("c yes for this conversation" in shown) == ("conversation" in remember)
+    assert ("a yes always" in shown) == ("always" in remember)
+
+
+def test_arguments_are_edited_on_a_line(typist, capsys, monkeypatch):
+    """What is no object, or does not fit the schema, approves nothing."""
+    monkeypatch.delenv("EDITOR", raising=False)
+    monkeypatch.delenv("VISUAL", raising=False)
+    typist("e", "[1]", "e", '{"amount": 1, "amount": 2}', "e", '{"amount": 500}', "e", "", "e", '{"amount": 5}')
+
+    assert approval() == Reply(action="accept", content={"arguments": {"amount": 5}})
+    shown = capsys.readouterr().err
+    for problem in ("not a JSON object", "'amount' is given twice", "500 is greater than", "unchanged"):
+        assert problem in shown
+
+
+@pytest.mark.parametrize("is_changed", [True, False])
+def test_arguments_are_edited_in_the_editor(typist, monkeypatch, tmp_path, is_changed):
+    editor = tmp_path / "editor.py"
+    text = "import sys, pathlib\nfile = pathlib.Path(sys.argv[1])\n"
+    editor.write_text(text + "file.write_text(file.read_text().replace('10', '20'))\n" * is_changed)
+    monkeypatch.setenv("VISUAL", f"{sys.executable} {editor}")
+    typist("e", "n")
+
+    edited = Reply(action="accept", content={"arguments": ARGUMENTS | {"amount": 20}})
+    assert approval() == (edited if is_changed else Reply(action="decline"))
+
+
+def test_a_broken_editor_edits_nothing(typist, capsys, monkeypatch):
+    monkeypatch.setenv("VISUAL", "no-such-editor-at-all")
+    typist("e", "n")
+
+    assert approval() == Reply(action="decline")
+    assert "no-such-editor-at-all" in capsys.readouterr().err
+
+
+def test_arguments_without_a_schema_cannot_be_edited(typist, capsys):
+    typist("e", "y")
+
+    assert approval(schema=None) == Reply(action="accept")
+    assert "edit" not in capsys.readouterr().err
 
 
 SHOP = """

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import json
 import os
+import re
+import signal
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -18,11 +22,16 @@ from flexchat.schema.limits import UncheckedError
 
 from .context import UsageError
 from .terminal import Terminal, one_line
-from .tool_arguments import read_value
+from .tool_arguments import read_object, read_value
 
 _MAX_CHARS = 20_000
 _MAX_LINE = 64 * 1024
 _YES = ("y", "yes")
+_NO = ("n", "no", "")
+_SCOPES = {"conversation": "yes for this conversation", "always": "yes always"}
+
+# Invisible although Unicode counts them as printable: fillers and variation selectors, which can carry a hidden text.
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 
 
 class Questions:
@@ -41,6 +50,8 @@ class Questions:
             return None
         async with self._turns:
             self._terminal.end_line()
+            if question.digest:
+                return await self._approve(question)
             who = f"{question.tool} asks" if question.tool else "the tool asks"
             self._terminal.say(f"{who}: {one_line(question.message, _MAX_CHARS)}")
             if question.url:
@@ -49,6 +60,68 @@ class Questions:
                 return Reply(action="accept" if agreed else "decline")
             content = await self._filled_in(question.schema or {})
             return Reply(action="decline") if content is None else Reply(action="accept", content=content)
+
+    async def _approve(self, question: Question) -> Reply:
+        """Show the call in full, and return the person's decision about it."""
+        _discard_typed()
+        self._say_in_full(f"{question.tool or 'a tool'} needs approval: {question.message}")
+        if (arguments := question.details.get("arguments")) is not None:
+            self._say_in_full(json.dumps(arguments, ensure_ascii=False, indent=2, default=repr))
+        can_edit = "arguments" in fields_of(question.schema or {})
+        scopes = {scope[:1]: scope for scope in question.remember}
+        more = {"e": "edit"} if can_edit else {}
+        more |= {letter: _SCOPES.get(scope, f"yes, {scope}") for letter, scope in scopes.items()}
+        ways = ", ".join(
+            f"{letter} {way}" for letter, way in {"y": "yes", "n": "no", "r": "no with a reason", **more}.items()
+        )
+        while True:
+            typed = await self._line(f"Approve? {ways} [n]:")
+            match (typed or "").lower():
+                case word if word in _NO:
+                    return Reply(action="decline")
+                case word if word in _YES:
+                    return Reply(action="accept")
+                case "r":
+                    return Reply(action="decline", why=await self._line("Reason:") or "")
+                case "e" if can_edit:
+                    if (content := await self._edit(question)) is not None:
+                        return Reply(action="accept", content=content)
+                case word if word in scopes:
+                    return Reply(action="accept", remember=scopes[word])
+
+    async def _edit(self, question: Question) -> dict[str, Any] | None:
+        """Return the reply with the edited arguments; None if they are unchanged, or not valid."""
+        before = visible(json.dumps(question.details.get("arguments"), ensure_ascii=False, indent=2, default=repr))
+        try:
+            if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
+                text = await self._open_editor(before)
+            else:
+                text = await self._line("Arguments, as a JSON object on one line:")
+            if not text or text.strip() == before:
+                self._terminal.say("  unchanged")
+                return None
+            content = {"arguments": read_object(text)}
+            problem = value_problem(content, question.schema or {})
+        except (click.ClickException, UncheckedError, UsageError, ValueError) as error:  # ValueError: not UTF-8
+            problem = str(error)
+        if problem:
+            self._say_in_full(f"  {problem}")
+            return None
+        return content
+
+    async def _open_editor(self, text: str) -> str | None:
+        # Ctrl-C belongs to the editor meanwhile, which is in the same process group.
+        before = signal.signal(signal.SIGINT, lambda *_: None)
+        try:
+            with self._terminal.lend_stdout():
+                edited: str | None = await run_in_thread(functools.partial(click.edit, text, extension=".json"))
+        finally:
+            signal.signal(signal.SIGINT, before)
+        return edited
+
+    def _say_in_full(self, text: str) -> None:
+        text = visible(text)
+        self._terminal.say(self._terminal.symbol(text, text.encode("ascii", "backslashreplace").decode()))
 
     async def _filled_in(self, schema: Mapping[str, Any]) -> dict[str, Any] | None:
         """Ask for each value; return None if the person declines."""
@@ -145,6 +218,20 @@ def _choices(one: Mapping[str, Any]) -> list[str]:
             titled = [each for each in one[key] if isinstance(each, Mapping) and "const" in each]
             choices = [f"{each['const']}: {each['title']}" if each.get("title") else each["const"] for each in titled]
     return [*map(str, choices)] if isinstance(choices, list | tuple) else []
+
+
+def visible(text: str) -> str:
+    """Return the text with each invisible character but the line end as JSON escapes it: controls, bidirectional."""
+    return "".join(c if c == "\n" or (c.isprintable() and not _BLANK.match(c)) else json.dumps(c)[1:-1] for c in text)
+
+
+def _discard_typed() -> None:
+    """Discard the lines typed so far: they answer nothing that is shown from now on."""
+    with contextlib.suppress(ImportError, OSError):  # ImportError: Windows
+        import termios
+
+        with contextlib.suppress(termios.error):
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 async def _typed() -> bytes:

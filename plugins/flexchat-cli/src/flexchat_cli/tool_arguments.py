@@ -67,7 +67,7 @@ def read_arguments(words: Sequence[str], tool: ToolDefinition) -> dict[str, Any]
         UsageError: A word is neither key=value nor one JSON object, or a key is unknown or repeated.
     """
     if len(words) == 1 and words[0].lstrip().startswith("{"):
-        return _object(words[0])
+        return read_object(words[0])
     arguments: dict[str, Any] = {}
     for word in words:
         key, separator, text = word.partition("=")
@@ -79,12 +79,14 @@ def read_arguments(words: Sequence[str], tool: ToolDefinition) -> dict[str, Any]
     return arguments
 
 
-def _object(text: str) -> dict[str, Any]:
+def read_object(text: str) -> dict[str, Any]:
+    """Return the object in a JSON text. Raises UsageError if it is none, or has a key twice."""
     try:
         value = json.loads(text, object_pairs_hook=_each_once)
     except ValueError as error:
         raise UsageError(f"the arguments are not a JSON object: {error}") from None
-    assert isinstance(value, dict), "what begins with { and is JSON is an object"
+    if not isinstance(value, dict):
+        raise UsageError("the arguments are not a JSON object")
     return value
 
 
