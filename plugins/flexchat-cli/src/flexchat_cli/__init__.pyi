@@ -30,6 +30,7 @@ from .context import (
     FAILED as FAILED,
     INTERRUPTED as INTERRUPTED,
     OK as OK,
+    PENDING as PENDING,
     UNUSABLE as UNUSABLE,
     UsageError as UsageError,
 )

@@ -7,10 +7,12 @@ import contextlib
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 from flexchat.app import FlexChat
+from flexchat.config.model import duration_s
 from flexchat.domain import ChatRequest, TurnFinished
 from flexchat.domain.text import counted
 from flexchat.request import RequestOptions
@@ -18,13 +20,13 @@ from flexchat.request import RequestOptions
 from . import standard_input
 from .answering import Answering, answering_options
 from .as_in_llm import AskingCommand
-from .context import CommandContext, UsageError, demo_option, report_notes, require_config, zero_config
+from .context import OK, CommandContext, UsageError, demo_option, report_notes, require_config, zero_config
 from .conversations_store import NO_KEEP, Keeping, is_logged, keeping_options, open_kept
 from .parameters import TEXT, argument, command
 from .prompts import variables_option
 from .questions import Questions
 from .terminal import Style, Terminal
-from .transcript import Transcript, show_turn
+from .transcript import Transcript, report_pending, show_turn
 
 _FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[^\n`]*\n", re.MULTILINE)
 
@@ -35,6 +37,15 @@ def message_options(command: Callable[..., Any]) -> Callable[..., Any]:
     text = "the message; a pipe or a file on standard input is appended (with - at its end: any standard input)"
     words = argument("message", nargs=-1, type=TEXT, help=text)
     return words(click.option("--no-stdin", is_flag=True, help=no_stdin)(command))
+
+
+def _time(text: str) -> datetime:
+    """Return a time in ISO 8601, local without an offset, or in so long from now, for click."""
+    with contextlib.suppress(ValueError, OverflowError):
+        return datetime.now(UTC) + timedelta(seconds=duration_s(text))
+    with contextlib.suppress(ValueError, OverflowError):
+        return datetime.fromisoformat(text).astimezone()
+    raise click.BadParameter(f"'{text}' is neither a time such as 2026-12-24T18:00 nor a duration such as 2h")
 
 
 @click.command(cls=AskingCommand)
@@ -55,6 +66,11 @@ def message_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "--td", "--tools-debug", "in_full", is_flag=True, help="show the calls of tools and their results in full"
 )
 @click.option("--save", metavar="NAME", help="ask nothing: save message and options as the prompt NAME, for -t")
+@click.option("--queue", is_flag=True, help="keep the turn for a worker or flexchat serve, print its id, and return")
+@click.option("--at", metavar="TIME", type=_time, help='with --queue, begin no earlier: "2026-12-24T18:00", or in "2h"')
+@click.option(
+    "--priority", metavar="N", type=int, help="with --queue: turns with a higher number begin first (default: 0)"
+)
 @answering_options
 @variables_option
 @demo_option
@@ -70,17 +86,23 @@ def ask(
     fragments: tuple[str, ...],
     in_full: bool,
     save: str | None,
+    queue: bool,
+    at: datetime | None,
+    priority: int | None,
     answering: Answering,
     variables: Mapping[str, Any],
     keeping: Keeping,
-) -> None:
+) -> int:
     """Answer one message.
 
-    The answer goes to standard output, everything else to standard error.
+    The answer goes to standard output, everything else to standard error. Exit status 3: the turn is suspended until
+    there is a reply to its question.
     """
+    if (at is not None or priority is not None) and not queue:
+        raise UsageError("--at and --priority are for turns that are stored for later: add --queue")
     if save is not None:
         _save(context, save, message, answering, variables)
-        return
+        return OK
     needed = answering.needs_message and not fragments
     use_stdin = not no_stdin and "-" not in fragments
     text = read_message(message, context.terminal, use_stdin=use_stdin, is_needed=needed)
@@ -95,7 +117,10 @@ def ask(
         report_notes(chat, context)
     part = first_block if extract else None
     settings: RequestOptions = {**answering.message_options, "approve": approve}
-    asyncio.run(_ask(chat, request, settings, context, keeping, streamed=not no_stream, part=part, in_full=in_full))
+    queued = {"at": at, "priority": priority or 0} if queue else None
+    return asyncio.run(
+        _ask(chat, request, settings, context, keeping, queued, streamed=not no_stream, part=part, in_full=in_full)
+    )
 
 
 def read_message(words: Sequence[str], terminal: Terminal, *, use_stdin: bool, is_needed: bool = True) -> str:
@@ -158,23 +183,34 @@ async def _ask(
     asked: RequestOptions,
     context: CommandContext,
     keeping: Keeping,
+    queued: Mapping[str, Any] | None,
     *,
     streamed: bool,
     part: Callable[[str], str] | None,
     in_full: bool,
-) -> None:
+) -> int:
+    terminal = context.terminal
     async with contextlib.AsyncExitStack() as closing:
         await closing.enter_async_context(chat)
         kept = await open_kept(chat, context, keeping, by_default=is_logged(context))
         if kept is not None:
             closing.push_async_callback(kept.aclose)
             asked |= kept.options
-        asked |= {"on_question": Questions(context.terminal)}
+        if queued is not None:
+            if kept is None:
+                raise UsageError("a turn that runs later is kept: leave out --no-keep")
+            id = await chat.submit(request, **queued, **asked)
+            terminal.json({"turn": id, **kept.options}) if context.json else terminal.out(id)
+            return OK
+        person = Questions(terminal, keeps=kept is not None and chat.questions_expire_s > 0)
+        asked |= {"on_question": person}
         if context.json:
-            context.terminal.json((await chat.respond(request, **asked)).to_dict())
+            turn = await chat.respond(request, **asked)
+            terminal.json(turn.to_dict())
         else:
             events = chat.stream(request, is_whole=not streamed or part is not None, **asked)
-            await show_turn(events, context.terminal, streamed=streamed, part=part, in_full=in_full)
+            turn = await show_turn(events, terminal, streamed=streamed, part=part, in_full=in_full, person=person)
+    return report_pending(turn, terminal, person)
 
 
 def _save(

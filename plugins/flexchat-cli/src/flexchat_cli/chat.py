@@ -18,7 +18,7 @@ from flexchat.errors import FlexChatError, did_you_mean
 from flexchat.request import RequestOptions
 
 from .answering import Answering, answering_options
-from .context import FAILED, OK, CommandContext, UsageError, demo_option, report_notes, require_config
+from .context import FAILED, OK, PENDING, CommandContext, UsageError, demo_option, report_notes, require_config
 from .conversations_store import NO_KEEP, Keeping, KeptConversation, is_configured, keeping_options, open_kept
 from .parameters import command
 from .prompts import variables_option
@@ -26,7 +26,7 @@ from .questions import Questions
 from .standard_input import announce_wait, expect_utf8
 from .terminal import StreamError, Terminal, one_line
 from .tool_arguments import signature, summary
-from .transcript import Spending, show_turn
+from .transcript import Spending, report_pending, show_turn
 
 _HELP = {
     "/tools": "list the tools",
@@ -53,7 +53,7 @@ def chat(
     """Hold a conversation.
 
     It is held on the terminal, or with the lines of standard input. With --json, one line of JSON is printed per turn.
-    Without a person at the terminal, a failed turn makes the exit status 1.
+    Without a person at the terminal, a failed turn makes the exit status 1, and a last one that is suspended 3.
     """
     terminal = context.terminal
     if sys.stdin is None:
@@ -80,7 +80,7 @@ def chat(
                 terminal.say("this conversation is kept on this machine; --no-keep keeps nothing", "dim")
         talk = _Talk(chat, kept, context, answering, runner, variables, closing, approve=approve)
         failures = talk.go()
-    return FAILED if failures and not interactive else OK
+    return OK if interactive else FAILED if failures else talk.status
 
 
 @attrs.define(eq=False)
@@ -100,6 +100,7 @@ class _Talk:
     before: ConversationInfo | None = attrs.field(init=False)
     interactive: bool = attrs.field(init=False)
     model: str = attrs.field(default="", init=False)
+    status: int = attrs.field(default=OK, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.before = self.kept.continued if self.kept is not None else None
@@ -196,8 +197,9 @@ class _Talk:
                 ended = {"turn": error.turn.to_dict()} if error.turn is not None else {}
                 self.terminal.json({"error": str(error), "type": type(error).__name__, **ended}, one_line=True)
             return False
-        self._remember(turn)
-        self.model = f"{turn.response.llm}/{turn.response.model}"
+        if self.status != PENDING:
+            self._remember(turn)
+            self.model = f"{turn.response.llm}/{turn.response.model}"
         return True
 
     def _remember(self, turn: Turn | None) -> None:
@@ -259,7 +261,7 @@ class _Talk:
             history=[message for turn in earlier for message in turn.response.messages],
             topic=(earlier[-1].profile.topic or None) if earlier else None,
         )
-        person = Questions(self.terminal)
+        person = Questions(self.terminal, keeps=self.kept is not None and self.chat.questions_expire_s > 0)
         settings: RequestOptions = {**self.answering.message_options, "on_question": person, "approve": self.approve}
         try:
             if self.kept is not None:
@@ -268,8 +270,10 @@ class _Talk:
             if self.context.json:
                 turn = await self.chat.respond(request, **settings)
                 self.terminal.json(turn.to_dict(), one_line=True)
-                return turn
-            return await show_turn(self.chat.stream(request, **settings), self.terminal)
+            else:
+                turn = await show_turn(self.chat.stream(request, **settings), self.terminal, person=person)
+            self.status = report_pending(turn, self.terminal, person)
+            return turn
         except asyncio.CancelledError as stopped:
             self._remember(getattr(stopped, "turn", None))
             raise

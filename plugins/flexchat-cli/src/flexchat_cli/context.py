@@ -31,6 +31,8 @@ FAILED = 1
 """Exit status: the user's input was used, and something failed."""
 UNUSABLE = 2
 """Exit status: the user's input cannot be used (names, options, the configuration)."""
+PENDING = 3
+"""Exit status: the turn has not ended: it is suspended until one of its questions has a reply, or has not begun."""
 INTERRUPTED = 130
 """Exit status: the user pressed Ctrl-C."""
 PIPE_CLOSED = 141

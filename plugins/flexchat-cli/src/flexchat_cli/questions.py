@@ -10,12 +10,12 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import click
-from flexchat.domain import Implementation, ToolDefinition
-from flexchat.domain.questions import Question, Reply
+from flexchat.domain import Implementation, QuestionAnswered, ToolDefinition
+from flexchat.domain.questions import NOBODY, Question, Reply
 from flexchat.plugin.foreign import run_in_thread
 from flexchat.schema.check import value_problem
 from flexchat.schema.limits import UncheckedError
@@ -27,7 +27,6 @@ from .tool_arguments import read_object, read_value
 _MAX_CHARS = 20_000
 _MAX_LINE = 64 * 1024
 _YES = ("y", "yes")
-_NO = ("n", "no", "")
 _SCOPES = {"conversation": "yes for this conversation", "always": "yes always"}
 
 # Invisible although Unicode counts them as printable: fillers and variation selectors, which can carry a hidden text.
@@ -38,28 +37,59 @@ class Questions:
     """Asks the person at the terminal one question after the other; None without an interactive terminal.
 
     It reads lines without a thread: the thread of a cancelled turn would still consume the next line.
+
+    Args:
+        keeps: Whether the questions are kept: then Ctrl-C leaves them open.
+
+    Attributes:
+        unasked: The tools whose questions found no terminal.
     """
 
-    def __init__(self, terminal: Terminal) -> None:
-        self._terminal = terminal
+    def __init__(self, terminal: Terminal, *, keeps: bool = False) -> None:
+        self._terminal, self._keeps = terminal, keeps
         self._turns = asyncio.Lock()
+        self._left: set[str] = set()  # ids of questions that Ctrl-C left open
+        self.unasked: set[str] = set()
 
     async def __call__(self, question: Question) -> Reply | None:
         """Return the reply; see OnQuestion."""
         if not self._terminal.interactive():
+            self.unasked.add(question.tool)
             return None
         async with self._turns:
-            self._terminal.end_line()
-            if question.digest:
-                return await self._approve(question)
-            who = f"{question.tool} asks" if question.tool else "the tool asks"
-            self._terminal.say(f"{who}: {one_line(question.message, _MAX_CHARS)}")
-            if question.url:
-                self._terminal.say(f"  {one_line(question.url, _MAX_CHARS)}")
-                agreed = await self._agrees("Open that page yourself, and go on?")
-                return Reply(action="accept" if agreed else "decline")
-            content = await self._filled_in(question.schema or {})
-            return Reply(action="decline") if content is None else Reply(action="accept", content=content)
+            if not self._keeps:
+                return await self._ask(question)
+            # Ctrl-C leaves this question, and those after it, to be answered later, instead of ending the turn.
+            loop, asking = asyncio.get_running_loop(), asyncio.ensure_future(self._ask(question))
+            if self._left:
+                asking.cancel()
+            with _at_interrupt(lambda *_: loop.call_soon_threadsafe(asking.cancel)):
+                try:
+                    await asyncio.wait({asking})
+                finally:
+                    asking.cancel()
+            if not asking.cancelled():
+                return asking.result()
+            self._left.add(question.id)
+            return None
+
+    def see(self, event: object) -> None:
+        """Watch the turn: it ends, as by Ctrl-C elsewhere, if it goes on without a reply to a question left open."""
+        if isinstance(event, QuestionAnswered) and event.question.id in self._left and event.reply.why == NOBODY:
+            signal.raise_signal(signal.SIGINT)
+
+    async def _ask(self, question: Question) -> Reply:
+        self._terminal.end_line()
+        if question.digest:
+            return await self._approve(question)
+        who = f"{question.tool} asks" if question.tool else "the tool asks"
+        self._terminal.say(f"{who}: {one_line(question.message, _MAX_CHARS)}")
+        if question.url:
+            self._terminal.say(f"  {one_line(question.url, _MAX_CHARS)}")
+            agreed = await self._agrees("Open that page yourself, and go on?")
+            return Reply(action="accept" if agreed else "decline")
+        content = await self._filled_in(question.schema or {})
+        return Reply(action="decline") if content is None else Reply(action="accept", content=content)
 
     async def _approve(self, question: Question) -> Reply:
         """Show the call in full, and return the person's decision about it."""
@@ -67,57 +97,46 @@ class Questions:
         self._say_in_full(f"{question.tool or 'a tool'} needs approval: {question.message}")
         if (arguments := question.details.get("arguments")) is not None:
             self._say_in_full(json.dumps(arguments, ensure_ascii=False, indent=2, default=repr))
-        can_edit = "arguments" in fields_of(question.schema or {})
         scopes = {scope[:1]: scope for scope in question.remember}
-        more = {"e": "edit"} if can_edit else {}
-        more |= {letter: _SCOPES.get(scope, f"yes, {scope}") for letter, scope in scopes.items()}
-        ways = ", ".join(
-            f"{letter} {way}" for letter, way in {"y": "yes", "n": "no", "r": "no with a reason", **more}.items()
-        )
+        ways = {"y": "yes", "n": "no", "r": "no with a reason"}
+        ways |= {"e": "edit"} if "arguments" in fields_of(question.schema or {}) else {}
+        ways |= {letter: _SCOPES.get(scope, f"yes, {scope}") for letter, scope in scopes.items()}
+        prompt = f"Approve? {', '.join(map(' '.join, ways.items()))} [n]:"
         while True:
-            typed = await self._line(f"Approve? {ways} [n]:")
-            match (typed or "").lower():
-                case word if word in _NO:
+            match (await self._line(prompt) or "no").lower():
+                case "n" | "no":
                     return Reply(action="decline")
-                case word if word in _YES:
+                case "y" | "yes":
                     return Reply(action="accept")
                 case "r":
                     return Reply(action="decline", why=await self._line("Reason:") or "")
-                case "e" if can_edit:
+                case "e" if "e" in ways:
                     if (content := await self._edit(question)) is not None:
                         return Reply(action="accept", content=content)
-                case word if word in scopes:
-                    return Reply(action="accept", remember=scopes[word])
+                case letter if letter in scopes:
+                    return Reply(action="accept", remember=scopes[letter])
 
     async def _edit(self, question: Question) -> dict[str, Any] | None:
         """Return the reply with the edited arguments; None if they are unchanged, or not valid."""
-        before = visible(json.dumps(question.details.get("arguments"), ensure_ascii=False, indent=2, default=repr))
+        arguments = question.details.get("arguments")
         try:
             if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
-                text = await self._open_editor(before)
+                before = visible(json.dumps(arguments, ensure_ascii=False, indent=2, default=repr))
+                # Ctrl-C is for the editor meanwhile, which is in the same process group.
+                with self._terminal.lend_stdout(), _at_interrupt(lambda *_: None):
+                    text = await run_in_thread(functools.partial(click.edit, before, extension=".json"))
             else:
                 text = await self._line("Arguments, as a JSON object on one line:")
-            if not text or text.strip() == before:
-                self._terminal.say("  unchanged")
-                return None
-            content = {"arguments": read_object(text)}
-            problem = value_problem(content, question.schema or {})
+            content = {"arguments": read_object(text) if text else arguments}
+            problem = (
+                "unchanged" if content["arguments"] == arguments else value_problem(content, question.schema or {})
+            )
         except (click.ClickException, UncheckedError, UsageError, ValueError) as error:  # ValueError: not UTF-8
             problem = str(error)
         if problem:
             self._say_in_full(f"  {problem}")
             return None
         return content
-
-    async def _open_editor(self, text: str) -> str | None:
-        # Ctrl-C belongs to the editor meanwhile, which is in the same process group.
-        before = signal.signal(signal.SIGINT, lambda *_: None)
-        try:
-            with self._terminal.lend_stdout():
-                edited: str | None = await run_in_thread(functools.partial(click.edit, text, extension=".json"))
-        finally:
-            signal.signal(signal.SIGINT, before)
-        return edited
 
     def _say_in_full(self, text: str) -> None:
         text = visible(text)
@@ -223,6 +242,15 @@ def _choices(one: Mapping[str, Any]) -> list[str]:
 def visible(text: str) -> str:
     """Return the text with each invisible character but the line end as JSON escapes it: controls, bidirectional."""
     return "".join(c if c == "\n" or (c.isprintable() and not _BLANK.match(c)) else json.dumps(c)[1:-1] for c in text)
+
+
+@contextlib.contextmanager
+def _at_interrupt(handler: Callable[..., object]) -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _discard_typed() -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import shlex
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from flexchat.domain import (
+    DEFAULT_TENANT,
     AnswerEnd,
     Citation,
     ModelRequestStarted,
@@ -27,11 +29,17 @@ from flexchat.domain import (
     ToolStarted,
     Turn,
     TurnFinished,
+    TurnSuspended,
 )
 from flexchat.domain.media import in_brief
 from flexchat.domain.prices import Cost
 
+from .context import OK, PENDING
+from .conversations_store import SHORT_ID
 from .terminal import Style, Terminal, one_line
+
+if TYPE_CHECKING:
+    from .questions import Questions
 
 SHOWN_AFTER_S = 0.3
 COUNTED_AFTER_S = 3.0
@@ -138,6 +146,7 @@ async def show_turn(
     streamed: bool = True,
     part: Callable[[str], str] | None = None,
     in_full: bool = False,
+    person: Questions | None = None,
 ) -> Turn:
     """Write a turn while it runs, its answer to standard output, the rest to standard error; return the turn.
 
@@ -146,6 +155,7 @@ async def show_turn(
     Args:
         part: Selects the part of the answer to write; the answer is then written once it is complete.
         in_full: Whether arguments and results of tools are shown in full.
+        person: Answers its questions.
     """
     transcript = Transcript(terminal, terminal.say, streamed=streamed and part is None, part=part, in_full=in_full)
     with Waiting(terminal) as waiting:
@@ -153,7 +163,9 @@ async def show_turn(
             async for event in events:
                 waiting.show(event)
                 transcript.show(event)
-    assert transcript.turn is not None, "a turn ends with TurnFinished"
+                if person is not None:
+                    person.see(event)
+    assert transcript.turn is not None, "a turn ends with TurnFinished or TurnSuspended"
     if transcript.turn.citations:
         terminal.say(f"sources: {format_sources(transcript.turn.citations)}", "dim")
     spent = Spending.of(transcript.turn)
@@ -162,6 +174,23 @@ async def show_turn(
     for warning in transcript.turn.response.warnings:
         terminal.say(f"note: {warning}", "dim")
     return transcript.turn
+
+
+def report_pending(turn: Turn, terminal: Terminal, person: Questions | None = None) -> int:
+    """Report how a turn goes on that has not ended, or whose questions found no terminal; return the exit status."""
+    id = turn.id[:SHORT_ID]
+    if turn.status == "accepted":
+        terminal.say(f"turn {id} is accepted, and begins after those before it: flexchat turns show {id}")
+    for each in turn.pending:
+        of = "" if each.tenant == DEFAULT_TENANT else f" --tenant {shlex.quote(each.tenant)}"
+        way = f"flexchat approvals approve {each.id[:SHORT_ID]}{of} (or reject); " if each.question.digest else ""
+        terminal.say(f"turn {id} is suspended; {each.question.tool} asks: {one_line(each.question.message, _MAX_STEP)}")
+        terminal.say(f"  to reply: {way}flexchat turns resume {id}{of} at a terminal")
+    if person is not None and person.unasked and turn.status == "done":
+        who = ", ".join(sorted(person.unasked))
+        text = f"note: {who} asked, without a terminal: run this at one, or keep the question: questions.expires = "
+        terminal.say(f'{text}"1d" in the config', "dim")
+    return PENDING if turn.status in ("suspended", "accepted") else OK
 
 
 @attrs.define(eq=False)
@@ -217,6 +246,9 @@ class Transcript:
                 self._step("←", "<-", who + format_result(event.record), f"  ({notes})")
                 if self.in_full:
                     self._lines(result.result if result.success else result.explained())
+            case TurnSuspended():
+                self.turn = event.turn
+                self.terminal.end_line()
             case TurnFinished():
                 self.turn = event.turn
                 if not self._written and event.turn.content:

@@ -13,7 +13,7 @@ from flexchat.config.model import EffectsTable
 from flexchat.conversations.view import to_the_minute
 from flexchat.domain import Effect, PhaseRecord, Round, Usage
 from flexchat.domain.codec import value_from_dict
-from flexchat.domain.journal import JournaledTurn, JournalEntry
+from flexchat.domain.journal import JournaledTurn, JournalEntry, TurnState
 from flexchat.domain.prices import Cost
 from flexchat.domain.text import counted
 from flexchat.domain.turn import cost_of
@@ -22,6 +22,8 @@ from flexchat.errors import ConfigError
 from .context import CommandContext, UsageError, report_notes
 from .conversations_store import SHORT_ID, open_store, tenant_option
 from .parameters import TEXT, argument, command, limit_option
+from .questions import Questions
+from .transcript import report_pending
 
 if TYPE_CHECKING:
     from flexchat.app import FlexChat
@@ -31,22 +33,28 @@ _id = argument("id", metavar="ID", help="its id, or the start of it")
 
 
 @command
-@click.option("--interrupted", is_flag=True, help="only those that can be resumed")
+@click.option("--interrupted", "state", flag_value="interrupted", help="only those that can be resumed")
+@click.option("--suspended", "state", flag_value="suspended", help="only those whose question has no reply yet")
+@click.option("--accepted", "state", flag_value="accepted", help="only those that have not begun")
 @limit_option(50)
 @tenant_option
-async def list_(context: CommandContext, interrupted: bool, limit: int, tenant: str) -> None:
+async def list_(context: CommandContext, state: TurnState | None, limit: int, tenant: str) -> None:
     """List the turns of kept conversations, newest first."""
     async with _open_journal(context) as journal:
-        turns = await journal.list(tenant=tenant, states=("interrupted",) if interrupted else None, limit=limit)
+        turns = await journal.list(tenant=tenant, states=(state,) if state else None, limit=limit)
     rows = []
     for turn in turns:
-        text = turn.message + (f": {turn.error}" if turn.error else "")
+        due = f" (from {to_the_minute(turn.due_at)})" if turn.state == "accepted" and turn.due_at else ""
+        text = turn.message + due + (f": {turn.error}" if turn.error else "")
         rows.append((turn.id[:SHORT_ID], to_the_minute(turn.began_at), turn.state, text))
     data = [attrs.asdict(turn) for turn in turns]
-    empty = "no turn is interrupted" if interrupted else "no turn is kept yet"
+    empty = f"no turn is {state}" if state else "no turn is kept yet"
     context.show_rows(data, ("id", "began", "state", "message"), rows, empty)
-    if any(turn.state == "interrupted" for turn in turns) and not context.json:
-        context.terminal.say("to continue an interrupted turn: flexchat turns resume ID", "dim")
+    if not context.json:
+        if any(turn.state == "interrupted" for turn in turns):
+            context.terminal.say("to continue an interrupted turn: flexchat turns resume ID", "dim")
+        if any(turn.state == "suspended" for turn in turns):
+            context.terminal.say("to reply to the question of a suspended one: flexchat turns resume ID", "dim")
 
 
 @command
@@ -64,6 +72,7 @@ async def show(context: CommandContext, id: str, tenant: str) -> None:
         return
     state = turn.state + (f": {turn.error}" if turn.error else "")
     terminal.fields((("turn", turn.id), ("state", state), ("conversation", turn.conversation)))
+    terminal.fields((("due", turn.due_at), ("priority", turn.priority), ("cancelled by", turn.cancelled_by)))
     terminal.fields((("began", turn.began_at), ("ended", turn.ended_at), ("cost", cost.explained())))
     rows = [(f"{step.number:3}", step.at[11:23], step.kind, _format_step(step.kind, step.data)) for step in entries]
     terminal.table(("step", "at", "kind", "what"), rows)
@@ -72,25 +81,29 @@ async def show(context: CommandContext, id: str, tenant: str) -> None:
 @command
 @_id
 @tenant_option
-async def resume(context: CommandContext, id: str, tenant: str) -> None:
-    """Continue an interrupted turn where it stopped."""
+async def resume(context: CommandContext, id: str, tenant: str) -> int:
+    """Continue an interrupted, suspended or accepted turn here; questions are asked at the terminal."""
+    terminal = context.terminal
     async with _open_chat(context) as chat:
-        turn = await chat.resume(id, tenant=tenant)
+        person = Questions(terminal, keeps=chat.questions_expire_s > 0)
+        turn = await chat.resume(id, tenant=tenant, on_question=person)
     if context.json:
-        context.terminal.json(turn.to_dict())
-        return
-    for record in turn.failed_calls:
-        context.terminal.say(f"{record.tool}: {record.result.explained()}", "dim")
-    context.terminal.out(turn.content)
+        terminal.json(turn.to_dict())
+    else:
+        for record in turn.failed_calls:
+            terminal.say(f"{record.tool}: {record.result.explained()}", "dim")
+        if turn.content:
+            terminal.out(turn.content)
+    return report_pending(turn, terminal, person)
 
 
 @command
 @_id
 @tenant_option
 async def cancel(context: CommandContext, id: str, tenant: str) -> None:
-    """End an interrupted turn, and keep its results in the conversation."""
+    """End a turn, wherever it runs, and keep its results in the conversation."""
     async with _open_chat(context) as chat:
-        turn = await chat.close_turn(id, tenant=tenant)
+        turn = await chat.cancel_turn(id, tenant=tenant, by=_user_name())
     context.show(turn.to_dict(), f"{turn.id[:SHORT_ID]} is ended; what it did is in its conversation")
     for record in () if context.json else turn.response.tool_calls or ():
         context.terminal.say(f"{record.tool}: {record.result.explained() or 'done'}", "dim")
@@ -117,7 +130,7 @@ async def _open_chat(context: CommandContext) -> AsyncIterator[FlexChat]:
 def _format_step(kind: str, data: Mapping[str, Any]) -> str:
     """Format a step as one line."""
     match kind:
-        case "started":
+        case "accepted" | "started":
             return str(data["request"]["user_message"])
         case "phase":
             return f"{data['record']['phase']}: {data['record']['outcome']}"
@@ -134,6 +147,10 @@ def _format_step(kind: str, data: Mapping[str, Any]) -> str:
             result = data["record"]["result"]
             outcome = result["error"] if "error" in result else result.get("result")
             return f"{data['record']['tool']}: {outcome}"
+        case "question":
+            return f"{data['question']['id'][:SHORT_ID]}: {data['question']['message']}"
+        case "reply":
+            return " ".join((f"{data['id'][:SHORT_ID]}:", data["reply"]["action"], data["reply"].get("why", "")))
         case "resumed":
             return f"with configuration {data['config']}, {', '.join(data['packages'])}"
     return ""
