@@ -90,10 +90,9 @@ async def resume(context: CommandContext, id: str, tenant: str) -> int:
     if context.json:
         terminal.json(turn.to_dict())
     else:
-        for record in turn.failed_calls:
+        for record in () if turn.pending else turn.failed_calls:
             terminal.say(f"{record.tool}: {record.result.explained()}", "dim")
-        if turn.content:
-            terminal.out(turn.content)
+        terminal.out(turn.content)
     return report_pending(turn, terminal, person)
 
 
