@@ -10,7 +10,8 @@ file in FOLDER that ends it, or "after", how many times it is asked for before; 
 it says of polling; "id"; "result"; "error"; "ask", whether it asks in between, and "again", whether it does not stop;
 "forget", whether it is not kept; "die", at which poll the server dies; "deaf", which it does not answer; "broken", how
 many polls end in an error; "stir", whether it tells when it has changed; "more", what else each answer has.
-FOLDER/polls, updates and cancels get a line for each request about a task.
+FOLDER/polls, updates and cancels get a line for each request about a task, FOLDER/replies for each call that goes on
+with the replies to its questions; the fault ``hang`` keeps its result back then.
 """
 
 import json
@@ -369,8 +370,11 @@ class Server:
         params = asked["params"]
         name, arguments = params["name"], params.get("arguments") or {}
         if "inputResponses" in params:  # it is asked again, with the answer
-            if name == "count":
+            self.note("replies", json.dumps([params["inputResponses"]["q"], params["requestState"]]))
+            if name == "count" and self.is_new(params.get("_meta", {}).get("example.com/key")):
                 self.note("effects", json.dumps(arguments))
+            if self.fault() == "hang":
+                time.sleep(600)
             self.result(asked, content=[{"type": "text", "text": json.dumps(params["inputResponses"]["q"])}])
             return
         fault = self.fault()

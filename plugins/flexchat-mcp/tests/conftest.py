@@ -56,19 +56,25 @@ class Folder:
         return [int(line) for line in self.lines(name)]
 
 
-def start_flexchat(folder, table, *words):
-    """Start the command line in the server's folder, as a process that can be killed; the server is ``fake``."""
+def start_flexchat(folder, table, *words, program=("-m", "flexchat"), **more):
+    """Start the command line in the server's folder, as a process that can be killed; the server is ``fake``.
+
+    Args:
+        program: What Python runs in place of the command line.
+        more: Further tables of the configuration.
+    """
     config = {
         "llms": {"r": {"provider": "rehearsal"}},
         "responses": [{"llm": "r", "model": "any", "tools": {"allowed_tools": ["fake/*"]}}],
         "tools": {"mcp": [table], "effects": {"lease_s": 1, "store": "sqlite"}},
         "conversations": {"path": "kept.db"},
         "network": {"allow": ["127.0.0.1"]},
+        **more,
     }
     (folder.path / "flexchat.json").write_text(json.dumps(config))
     environment = {**os.environ, "FLEXCHAT_CONFIG": str(folder.path / "flexchat.json")}
     environment |= {"XDG_DATA_HOME": str(folder.path / "data"), "HOME": str(folder.path)}
-    command = [sys.executable, "-m", "flexchat", *words]
+    command = [sys.executable, *program, *words]
     return subprocess.Popen(
         command, cwd=folder.path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -20,6 +20,7 @@ from ..domain.fetching import (
     Fetched as Fetched,
     FetchedStream as FetchedStream,
 )
+from ..domain.effects import MAX_HANDLE_CHARS as MAX_HANDLE_CHARS
 from ..domain.keys import key as key, secret_key as secret_key
 from ..domain.questions import Question as Question, Reply as Reply
 from ..domain.sourced import SourcedTool as SourcedTool
@@ -52,7 +53,7 @@ from .contracts import (
 )
 from .hooks import AppInfo as AppInfo, ModelRequest as ModelRequest
 from .hookspecs import ProvisionalHookWarning as ProvisionalHookWarning, hookimpl as hookimpl, hookspec as hookspec
-from .foreign import run_in_thread as run_in_thread
+from .foreign import CallSuspended as CallSuspended, run_in_thread as run_in_thread
 from .tool_sources import (
     ConfiguredSource as ConfiguredSource,
     SourceServer as SourceServer,

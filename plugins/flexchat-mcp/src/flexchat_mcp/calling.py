@@ -6,12 +6,21 @@ This needs the SDK, which takes 0.7 s to load: the module is imported with the f
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from typing import Any, cast
 
 import mcp_types as types
 from flexchat.host import UncheckedError, value_problem
-from flexchat.plugin import EffectUnknownError, ToolContext, ToolError, ToolSourceError, WithMedia
+from flexchat.plugin import (
+    MAX_HANDLE_CHARS,
+    CallSuspended,
+    EffectUnknownError,
+    ToolContext,
+    ToolError,
+    ToolSourceError,
+    WithMedia,
+)
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
@@ -24,6 +33,7 @@ from .tasks import Task, cancel, outcome, task_of
 from .tool_call import call_tool, schema_of
 
 _MAX_ERROR_CHARS = 8_000
+_REQUESTS = "inputRequests"
 
 
 async def run(settings: McpToolSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
@@ -59,7 +69,9 @@ class _Call:
     async def outcome(self) -> Any:
         """Return the tool's value. Raises the same as run."""
         context = self._context
-        is_write, is_again = context.tool.effect == "write", context.handle is not None
+        is_write, handle = context.tool.effect == "write", context.handle
+        # A server that waits for the replies to its questions has not run the tool yet.
+        is_again = handle is not None and not (isinstance(handle, dict) and handle.get("sent") is False)
         if context.source is None:
             text = "this tool belongs to an MCP server that the configuration no longer has"
             raise EffectUnknownError(text) if is_again else ToolError(text)
@@ -116,23 +128,32 @@ class _Call:
         """
         if (handle := self._context.handle) is None:
             return await self._call_anew(source)
-        if (task := Task.of_handle(handle)) is None:
-            raise TaskGoneError("what an earlier call remembered is not a server's task")
-        return await self._poll(source, task)
+        if (task := Task.of_handle(handle)) is not None:
+            return await self._poll(source, task)
+        if not isinstance(handle, dict) or _REQUESTS not in handle:
+            raise TaskGoneError("what an earlier call remembered is neither a server's task nor its question")
+        # The server may have got the replies and acted upon them: sent again, they would act twice without a key.
+        if handle["sent"] and not (handle["has_key"] and self._key_meta(source)):
+            raise EffectUnknownError("it was sent the replies to its questions, and its answer is lost")
+        return await self._call_anew(source, handle)
 
-    async def _call_anew(self, source: McpSource) -> dict[str, Any]:
-        """Return the result of a new call, whatever is remembered of an earlier one.
+    async def _call_anew(self, source: McpSource, required: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the result of a new call, or of one that goes on with the replies to the questions in ``required``.
 
         Raises:
             TaskGoneError, EffectUnknownError: As _fetch_result.
         """
-        answer = await self._call(source)
+        answer = await self._call(source, required)
         if (task := task_of(answer)) is None:
             return answer
         self._is_task = True
         return await self._poll(source, task, is_new=True)
 
-    async def _call(self, source: McpSource) -> dict[str, Any]:
+    def _key_meta(self, source: McpSource) -> dict[str, str] | None:
+        name, key = source.config.idempotency_meta, self._context.key
+        return {name: key} if name is not None and key is not None else None
+
+    async def _call(self, source: McpSource, required: Mapping[str, Any] | None) -> dict[str, Any]:
         tool, context = self._settings.tool, self._context
         definition: Mapping[str, Any] = {}
         if not self._settings.resources:
@@ -140,9 +161,16 @@ class _Call:
         elif not source.config.resources:
             text = f"the MCP server '{source.name}' is configured without resources = true"
             raise ToolError(text, nothing_done=True)
-        name_of_key, key = source.config.idempotency_meta, context.key
-        meta = {name_of_key: key} if name_of_key is not None and key is not None else None
-        is_write = context.tool.effect == "write"
+        meta, is_write, latest = self._key_meta(source), context.tool.effect == "write", required
+
+        async def keep(required: Mapping[str, Any], is_sent: bool) -> None:
+            nonlocal latest
+            latest = required  # where a request that has to be repeated goes on
+            asked = {_REQUESTS: required.get(_REQUESTS), "requestState": required.get("requestState")}
+            handle = {**asked, "resultType": "input_required", "sent": is_sent, "has_key": meta is not None}
+            # One that is too long cannot be kept: then the call cannot be suspended, and its questions are asked now.
+            if len(json.dumps(handle)) <= MAX_HANDLE_CHARS:
+                await context.remember(handle)
 
         async def request(client: Client) -> dict[str, Any]:
             # Set before the request is sent: from here on, a cancellation leaves the outcome unknown.
@@ -156,6 +184,8 @@ class _Call:
                 meta,
                 self._person.answer,
                 self._report,
+                required=latest,
+                keep=keep,
                 definition=definition,
                 is_write=is_write,
             )
@@ -178,6 +208,8 @@ class _Call:
             return await outcome(
                 source.server.ask, task, answer=self._person.answer, whose=self._whose, report=self._report
             )
+        except CallSuspended:
+            raise  # the task waits for the reply, and is polled again once there is one
         except asyncio.CancelledError:
             # An interrupted turn is resumed later and polls the task of its write: it must not be cancelled.
             if not (context.is_interrupted and context.tool.effect == "write"):  # else the next call polls it

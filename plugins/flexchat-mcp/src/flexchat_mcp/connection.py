@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import attrs
 import mcp_types as types
 from flexchat import __version__
-from flexchat.plugin import ToolSourceContext
+from flexchat.plugin import CallSuspended, ToolSourceContext
 from flexchat.store import storable
 from mcp import Client
 from mcp.client._transport import TransportStreams
@@ -50,11 +50,17 @@ _ERRORS: Mapping[int, Callable[[str], Exception]] = {
 
 @attrs.define(eq=False)
 class _CallInFlight:
-    """A call of a tool that waits for its answer, and who can be asked in it; or a task that is polled."""
+    """A call of a tool that waits for its answer, and who can be asked in it; or a task that is polled.
+
+    Attributes:
+        suspension: The question for whose reply it is suspended; None if it is not.
+    """
 
     answer: Answer | None
     whose: str
     task: Task | None
+    caller: asyncio.Task[Any] | None = attrs.field(factory=asyncio.current_task)
+    suspension: CallSuspended | None = None
     questions: set[asyncio.Future[types.ElicitResult]] = attrs.field(factory=set)
 
     def end(self) -> None:
@@ -163,6 +169,7 @@ class Connection:
             AnswerTooLargeError: It was longer than max_bytes.
             MCPError: The server refused.
             ValidationError: Its answer violates the protocol.
+            CallSuspended: The person's reply comes later.
         """
         client = self.client
         self.busy, self.working = self.busy + 1, self.working + is_call
@@ -174,6 +181,10 @@ class Connection:
             return await request(client)
         except MCPError as error:
             raise self._convert_error(error) from None
+        except asyncio.CancelledError:
+            if call.suspension is None or call.caller is None or call.caller.uncancel():
+                raise
+            raise call.suspension from None
         finally:
             self.busy, self.working = self.busy - 1, self.working - is_call
             if is_call:
@@ -307,7 +318,17 @@ class Connection:
             await asyncio.wait({asking})
         finally:
             asking.cancel()
-        reply = types.ElicitResult(action="cancel") if asking.cancelled() else asking.result()
+        try:
+            reply = asking.result()
+        except CallSuspended as suspension:
+            # Any reply, even "cancel", would decide for the person, and go into a task that outlives this connection.
+            if (caller := calls[-1].caller) is not None:
+                calls[-1].suspension = suspension
+                caller.cancel()
+            await asyncio.get_running_loop().create_future()
+            raise
+        except asyncio.CancelledError:
+            reply = types.ElicitResult(action="cancel")
         return reply if id is None else reply.model_copy(update={"meta": {RELATED_TASK: {"taskId": id}}})
 
     def _task_changed(self, id: str) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 from flexchat.host import DEFAULT_TENANT, Mask, secrets_of_environment
-from flexchat.plugin import FlexChatError, SourceServer, ToolSourceContext, run_in_thread
+from flexchat.plugin import CallSuspended, FlexChatError, SourceServer, ToolSourceContext, run_in_thread
 from flexchat.store import data_folder
 from flexchat_sdk import load_module
 
@@ -162,6 +162,8 @@ class Server:
                 if is_again or not (may_repeat or isinstance(lost, SessionGoneError)):
                     raise
                 is_again = True
+            except CallSuspended:
+                raise
             except asyncio.CancelledError:
                 # A timeout cancels the request. The probe runs in the background: it must not delay this.
                 self._start_probe(connection)

@@ -60,6 +60,9 @@ async def answer_questions(
     return responses or None, result.request_state
 
 
+Keep = Callable[[Mapping[str, Any], bool], Awaitable[None]]
+"""Keeps a result of the kind input_required, before its questions are asked (False) and before the replies are sent."""
+
 _TTL_MS = 24 * 3_600_000  # how long a server is asked to keep a task of the older era: a turn may be resumed much later
 _RAW: Any = TypeAdapter(dict[str, Any])
 
@@ -72,6 +75,8 @@ async def call_tool(
     answer: Answer | None = None,
     progress: ProgressFnT | None = None,
     *,
+    required: Mapping[str, Any] | None = None,
+    keep: Keep | None = None,
     definition: Mapping[str, Any] | None = None,
     is_write: bool = True,
 ) -> dict[str, Any]:
@@ -82,6 +87,9 @@ async def call_tool(
     Args:
         answer: Asks a person the server's questions; None if there is no one to ask.
         progress: Called with the tool's progress; None: progress is not requested.
+        required: What the server has answered the same call with before, a result of the kind input_required: then the
+            call goes on from there.
+        keep: Called with each such result.
         definition: The tool's entry in the server's list.
         is_write: Whether it changes something.
 
@@ -93,6 +101,10 @@ async def call_tool(
     state: str | None = None
     task = task_metadata(client, definition or {}, is_write=is_write)
     for _ in range(MAX_ROUNDS):
+        if required is not None:
+            responses, state = await answer_questions(required, answer)
+            if keep is not None:
+                await keep(required, True)
         params = types.CallToolRequestParams(
             name=name,
             arguments=dict(arguments),
@@ -114,7 +126,9 @@ async def call_tool(
         if result.get("resultType") != "input_required":
             types.CallToolResult.model_validate(result, by_name=False)
             return result
-        responses, state = await answer_questions(result, answer)
+        required = result
+        if keep is not None:
+            await keep(required, False)
     raise ToolError(f"the tool asked {MAX_ROUNDS} times without coming to a result")
 
 
