@@ -1,6 +1,5 @@
 """docs/python-api.md: its tables are the program's, its Python runs. Run this file to write the tables anew."""
 
-import gc
 import inspect
 import re
 import subprocess
@@ -22,9 +21,10 @@ TEXT = PAGE.read_text()
 def events() -> str:
     """Return the table of what a stream yields."""
     lines = ["| event | fields | |", "|---|---|---|"]
-    gc.collect()  # attrs makes a new class of one with slots; until then the first is a subclass, too
     for event in typing.get_args(flexchat.StreamEvent):
         kinds = [kind for kind in (event, *event.__subclasses__()) if kind.__name__ != "TurnEvent"]
+        # attrs makes a new class of one with slots; the first stays a subclass until it is collected
+        kinds = [kind for kind in kinds if vars(sys.modules[kind.__module__])[kind.__name__] is kind]
         for kind in kinds:
             fields = ", ".join(f"`{field.name}`" for field in attrs.fields(kind))
             lines.append(f"| `{kind.__name__}` | {fields} | {first_sentence(kind.__doc__)} |")

@@ -32,7 +32,8 @@ _MAX_PROBLEMS = 20
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return the exit status.
 
-    0: done. 1: the turn or the tool failed. 2: the command or the configuration cannot be used. 130: interrupted.
+    0: done. 1: the turn or the tool failed. 2: the command or the configuration cannot be used. 3: the turn waits.
+    130: interrupted.
     """
     words = [*(sys.argv[1:] if argv is None else argv)]
     options = words[: words.index("--")] if "--" in words else words
@@ -152,8 +153,8 @@ OWN = {
     "tools lint": ("tools_lint:lint", "check the tools against each service's schema dialect"),
     "turns list": ("turns:list_", "list the turns of kept conversations, newest first"),
     "turns show": ("turns:show", "print the steps of a turn"),
-    "turns resume": ("turns:resume", "continue an interrupted turn where it stopped"),
-    "turns cancel": ("turns:cancel", "end an interrupted turn, and keep its results in the conversation"),
+    "turns resume": ("turns:resume", "continue an interrupted, suspended or accepted turn here"),
+    "turns cancel": ("turns:cancel", "end a turn, wherever it runs, and keep its results in the conversation"),
     "keys set": ("keys:set_", "store a key, entered at a prompt or read from standard input"),
     "keys list": ("keys:list_", "list the keys and where each comes from"),
     "keys get": ("keys:get", "print a key, for another program"),

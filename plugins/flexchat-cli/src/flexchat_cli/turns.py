@@ -82,7 +82,10 @@ async def show(context: CommandContext, id: str, tenant: str) -> None:
 @_id
 @tenant_option
 async def resume(context: CommandContext, id: str, tenant: str) -> int:
-    """Continue an interrupted, suspended or accepted turn here; questions are asked at the terminal."""
+    """Continue an interrupted, suspended or accepted turn here.
+
+    Its open questions are asked at the terminal. Exit status 3: it is suspended again.
+    """
     terminal = context.terminal
     async with _open_chat(context) as chat:
         person = Questions(terminal, keeps=chat.questions_expire_s > 0)
