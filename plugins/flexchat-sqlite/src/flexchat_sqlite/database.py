@@ -143,6 +143,7 @@ class Database:
         Raises:
             StorageError: The file cannot be used.
         """
+        self._refuse_fork()
         if self._is_new():
             await self._run(self._writing, self._open_file)
         if self._in_memory:
