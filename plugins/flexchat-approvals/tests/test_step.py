@@ -514,6 +514,49 @@ async def test_a_yes_for_another_definition_or_policy_is_not_remembered(open_cha
         await suspended(chat, conversation="e")
 
 
+@pytest.mark.parametrize("approvals", [[{"tools": ["look"]}], [{**PAY, "ask": "never"}], [{**PAY, "expires": "1h"}]])
+async def test_a_no_stands_when_the_policy_has_changed(open_chat, desk, approvals):
+    async with open_chat(pays(5), approvals=[PAY]) as chat:
+        turn = await suspended(chat)
+        await chat.answer(turn.pending[0].id, Reply(action="decline", why="no"), by="ann", resume=False)
+    async with open_chat(approvals=approvals) as chat:
+        turn = await chat.resume(turn.id)
+
+    assert results_of(turn)[0].error == "Not executed: rejected by ann: no"
+    assert desk.done == []
+
+
+async def test_a_no_stands_when_such_calls_are_approved_elsewhere(open_chat, desk):
+    async with open_chat(pays(5), approvals=[PAY]) as chat:
+        turn = await suspended(chat)
+        await chat.answer(turn.pending[0].id, NO, by="ann", resume=False)
+    async with open_chat(pays(5), approvals=[PAY]) as chat:
+        await chat.respond("Go", conversation="d", on_question=Person(Reply(action="accept", remember="always")))
+        turn = await chat.resume(turn.id)
+
+    assert results_of(turn)[0].error == "Not executed: rejected by ann"
+
+
+async def test_an_edit_stands_when_there_is_no_policy_any_more(open_chat, desk):
+    async with open_chat(pays(500), approvals=[PAY]) as chat:
+        turn = await suspended(chat)
+        await chat.answer(turn.pending[0].id, edit(amount=50), by="ann", resume=False)
+    async with open_chat(approvals=[{"tools": ["look"]}]) as chat:
+        turn = await chat.resume(turn.id)
+
+    assert desk.done == [("pay", 50, "ann")]
+
+
+async def test_without_the_policy_a_call_with_an_approval_runs(open_chat, desk):
+    async with open_chat(pays(5), approvals=[PAY]) as chat:
+        turn = await suspended(chat)
+        await chat.answer(turn.pending[0].id, YES, by="ann", resume=False)
+    async with open_chat(approvals=[{"tools": ["look"]}]) as chat:
+        await chat.resume(turn.id)
+
+    assert desk.done == [("pay", 5, "ann")]
+
+
 async def test_a_name_of_a_policy_may_change(open_chat, desk):
     async with open_chat(pays(5), approvals=[PAY]) as chat:
         turn = await suspended(chat)

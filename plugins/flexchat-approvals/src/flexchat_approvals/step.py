@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 BEFORE_APPROVAL = "flexchat_before_approval"
 
+MAX_QUESTIONS = 2_000  # of one turn
+
 
 @attrs.frozen
 class _Decision:
@@ -63,10 +65,19 @@ class ApprovalStep:
 
     async def _decide(self, call: Call, rest: Rest) -> ToolResult:
         index = await find_policy(self.policies, call, self._wire_name(call))
-        if index is None or self.policies[index].ask == "never":
+        is_free = index is None or self.policies[index].ask == "never"
+        # A call that was claimed may have taken effect, with the approval of an earlier run: the ledger decides.
+        if (is_free and call.is_new) or await call.was_claimed():
             return await rest()
-        # It may have taken effect, with the approval of an earlier run: the ledger decides about it.
-        if await call.was_claimed():
+        # What a person has decided about this call stands, whatever has become of the policy or is remembered since.
+        for row in [] if call.is_new else await self._replies(call):
+            assert row.reply is not None
+            if row.reply.action == "decline":
+                return _rejected(call, row.replied_by, row.reply.why)
+            edited = edited_arguments(row.reply.content, call, self._mask) if is_free else None
+            if edited is not None:
+                return await call.again(edited)
+        if index is None or is_free:
             return await rest()
         policy, keys = self.policies[index], keys_of(call, self.policies[index])
         earlier = await self._remembered(call, keys)
@@ -167,21 +178,25 @@ class ApprovalStep:
                 return rows[0]
         return None
 
+    async def _replies(self, call: Call) -> list[PendingQuestion]:
+        """Return the questions about a call of the model that have a reply, the newest first."""
+        rows = [row for row in await self._questions(call) if row.question.call_id == call.id and row.question.digest]
+        return [row for row in rows if row.reply is not None]
+
     async def _was_asked(self, call: Call, policy: Policy) -> bool:
         return not call.is_new and await self._row(call, policy) is not None
 
     async def _row(self, call: Call, policy: Policy) -> PendingQuestion | None:
         """Return the newest kept question about this very call; None if there is none."""
+        digest = call.approval_digest(policy.to_data())
+        return next((row for row in await self._questions(call) if row.question.digest == digest), None)
+
+    async def _questions(self, call: Call) -> Sequence[PendingQuestion]:
+        """Return the kept questions of a call's turn, the newest first. Raises StorageError."""
         journal = self.chat.journal if self.chat is not None else None
         if journal is None or call.turn.conversation is None:
-            return None
-        digest = call.approval_digest(policy.to_data())
-        try:
-            rows = await journal.questions(tenant=call.turn.tenant, turn=call.turn.id, limit=200)
-        except FlexChatError as error:
-            log.warning("the questions of a turn cannot be read: %s", error)
-            return None
-        return next((row for row in rows if row.question.digest == digest), None)
+            return ()
+        return await journal.questions(tenant=call.turn.tenant, turn=call.turn.id, limit=MAX_QUESTIONS)
 
     @property
     def _mask(self) -> Mask:
