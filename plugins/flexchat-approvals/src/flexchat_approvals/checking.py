@@ -77,7 +77,7 @@ def _covers(earlier: Policy, later: Policy) -> bool:
             return False
     if earlier.tools is None or later.tools is None:
         return earlier.tools is None
-    # A pattern whose only wildcard is * fits whatever fits a pattern that it fits as a text.
+    # A pattern whose only wildcard is * fits all names that fit a pattern which it fits as a text.
     simple = [pattern for pattern in earlier.tools if not {*pattern} & {*"?["}]
     return all(each in earlier.tools or any(fnmatchcase(each, one) for one in simple) for each in later.tools)
 

@@ -1,4 +1,4 @@
-"""Tokens in links to questions: whoever has one may reply to that question, once, without signing in.
+"""Tokens in links to questions: with one, a person may reply to that question, once, without signing in.
 
 A token holds the question's id, its tenant and the end of its time, signed with a key made from webhook_secret. It is
 kept nowhere: the reply closes the question, and with it the link.

@@ -1,6 +1,6 @@
 """What this package provides: the config table ``approvals``, its checks, the step that asks, and a hook.
 
-Light: whatever a command or check needs is imported when it is called.
+Light: the modules of commands, checks and the step are imported when they are needed.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class Policy:
 
 
 def label(policies: Sequence[Policy], index: int) -> str:
-    """Return what a policy is called: its name, or approvals[0]."""
+    """Return the name of a policy for people: its own, or approvals[0]."""
     return policies[index].name or f"approvals[{index}]"
 
 
@@ -130,7 +130,7 @@ async def find_policy(policies: Sequence[Policy], call: Call, wire_name: str | N
 
 
 async def _fits(policy: Policy, arguments: Mapping[str, Any]) -> bool:
-    """Return whether arguments fit ``when``; in doubt, whatever makes a person be asked."""
+    """Return whether arguments fit ``when``; in doubt, the answer that leads to a question."""
     assert policy.when is not None
     value, schema = copied(arguments), copied(policy.when)
     # A condition on an argument that is absent holds in JSON Schema. That may lead to a question, but not around one:

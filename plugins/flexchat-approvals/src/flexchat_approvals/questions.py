@@ -33,7 +33,7 @@ def schema_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
     dialect = {"$schema": own.pop("$schema")} if "$schema" in own else {}
     properties = {"arguments": _moved(own), "note": {"type": "string", "description": "A remark, for the record."}}
     schema = {**dialect, "type": "object", "properties": properties, "additionalProperties": False}
-    # Two levels deeper, the parameters may exceed a limit. The check of the edited call has them as they are.
+    # Two levels deeper, the parameters may exceed a limit. The edited call is checked against them unchanged.
     if schema_problems(schema):
         schema["properties"] = {**properties, "arguments": {"type": "object"}}
     return schema
@@ -93,7 +93,7 @@ def keys_of(call: Call, policy: Policy) -> dict[str, str]:
     """Return the keys under which a reply to the question about a call counts again, by scope.
 
     "conversation": this tool with these arguments, in this conversation. "always": the same, for this tenant. "": under
-    ``ask = "once"``, this tool in this conversation, whatever the reply. All are for this definition of the tool, and
+    ``ask = "once"``, this tool in this conversation, with any yes. All are for this definition of the tool, and
     this policy. Without a kept conversation, there is only "always".
     """
     conversation = call.turn.conversation

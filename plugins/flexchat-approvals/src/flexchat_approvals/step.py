@@ -69,7 +69,7 @@ class ApprovalStep:
         # A call that was claimed may have taken effect, with the approval of an earlier run: the ledger decides.
         if (is_free and call.is_new) or await call.was_claimed():
             return await rest()
-        # What a person has decided about this call stands, whatever has become of the policy or is remembered since.
+        # A person's decision about this call stands, even if the policy has changed or another approval counts since.
         for row in [] if call.is_new else await self._replies(call):
             assert row.reply is not None
             if row.reply.action == "decline":
@@ -135,7 +135,7 @@ class ApprovalStep:
         return ToolResult.failed(call.name, text, hint=reply.why or "the question was closed without an answer")
 
     async def _decision(self, call: Call, policy: Policy) -> _Decision | None:
-        """Return what plugins or the reviewer decide; None if they leave the call to a person."""
+        """Return the decision of plugins or of the reviewer; None if they leave the call to a person."""
         assert call.tool is not None
         approving = None
         for plugin, answer in await self._answers(call, policy):

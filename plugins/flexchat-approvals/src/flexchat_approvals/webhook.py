@@ -187,7 +187,7 @@ class Outbox:
             await asyncio.sleep(wait_s)
 
     async def _attempt(self, request: FetchRequest, *, is_repeat: bool) -> tuple[str, bool, float | None]:
-        """Return why a request failed, empty if it did not; whether that may pass, and the wait that is requested."""
+        """Return the reason a request failed, or an empty text; whether that may pass; and the requested wait."""
         from flexchat_sdk import retry_after_s
 
         try:
@@ -204,7 +204,7 @@ class Outbox:
         return why, status >= 500 or status in _PASSING, retry_after_s(answer.headers)
 
     def message(self, pending: PendingQuestion) -> dict[str, Any]:
-        """Return what is sent of a question: always the same, without secrets of the config."""
+        """Return the message about a question: always the same, without secrets of the config."""
         data = masked(pending.to_dict(), self.mask)
         if self.public_url is not None:
             base, token = self.public_url.rstrip("/"), make_token(self.secret, pending)
