@@ -33,7 +33,7 @@ from flexchat.store import (
 
 from . import questions as question_rows
 from .connections import Connection, Connections
-from .owners import LIVES, Renewer, extend
+from .owners import LIVES, WITH_CLAIM, Renewer, extend, lease
 from .watching import Notices
 
 _STATE: LiteralString = f"CASE WHEN state = 'running' AND NOT {LIVES} THEN 'interrupted' ELSE state END"
@@ -67,12 +67,26 @@ _FIND: LiteralString = f"""
 _TAKE: LiteralString = """
     UPDATE {s}.journal_turns SET state = 'running', owner = %s, fence = fence + 1, token = %s, error = ''
     WHERE id = %s"""
-_IS_BEHIND: LiteralString = """EXISTS (
-    SELECT FROM {s}.journal_turns b
-    WHERE b.tenant = e.tenant AND b.conversation = e.conversation AND b.ended_at = ''
-    AND (b.state <> 'accepted' OR b.number < e.number)
+# Two subqueries that one look at an index answers, though thousands are accepted in one conversation. EXISTS would be
+# made a join with all of them, before the first is found.
+_OF_THE_SAME: LiteralString = "FROM {s}.journal_turns b WHERE b.tenant = e.tenant AND b.conversation = e.conversation"
+_IS_NEXT: LiteralString = f"""(
+    (SELECT b.number {_OF_THE_SAME} AND b.state IN ('running', 'suspended') LIMIT 1) IS NULL
+    AND e.number = (SELECT min(b.number) {_OF_THE_SAME} AND b.state = 'accepted')
 )"""
-_BEHIND: LiteralString = f"SELECT 1 FROM {{s}}.journal_turns e WHERE id = %s AND {_IS_BEHIND}"
+_NEXT: LiteralString = f"SELECT 1 FROM {{s}}.journal_turns e WHERE id = %s AND {_IS_NEXT}"
+# One round trip. It may wait for the lock of another's acquisition, whose owner it does not see then as alive: but the
+# fence is another by then.
+_TAKE_AT_ONCE: LiteralString = f"""
+    WITH made AS (
+        UPDATE {{s}}.journal_turns e
+        SET state = 'running', owner = %(owner)s, fence = fence + 1, token = %(token)s, error = ''
+        WHERE id = %(id)s AND tenant = %(tenant)s AND conversation <> ''
+        AND (state = 'suspended' OR state = 'accepted' AND {_IS_NEXT} OR state = 'running' AND NOT {LIVES})
+        AND fence = (SELECT fence FROM {{s}}.journal_turns WHERE id = %(id)s)
+        RETURNING {_COLUMNS}
+    ), renewed AS ({WITH_CLAIM})
+    SELECT * FROM made"""
 _SUSPEND: LiteralString = f"""
     UPDATE {{s}}.journal_turns e SET state = 'suspended', owner = '', suspensions = suspensions + 1
     WHERE id = %(id)s AND NOT {question_rows.HAS_COMMAND}"""
@@ -92,14 +106,17 @@ _CANCEL: LiteralString = """
 _RELEASE: LiteralString = """
     UPDATE {s}.journal_turns SET owner = '', error = %s WHERE id = %s AND fence = %s AND state = 'running'"""
 _WAITING: LiteralString = f"""
-    SELECT id FROM {{s}}.journal_turns e WHERE tenant = %s AND conversation = %s AND ended_at = ''
-    AND (state = 'suspended' OR state = 'running' AND NOT {LIVES}) ORDER BY number"""
+    SELECT id FROM {{s}}.journal_turns e WHERE tenant = %s AND conversation = %s
+    AND state IN ('running', 'suspended') AND {_STATE} <> 'running' ORDER BY number"""
 _LEFT: LiteralString = f"""
     SELECT {_COLUMNS} FROM {{s}}.journal_turns e WHERE state = 'running' AND error = '' AND NOT {LIVES}
     AND conversation <> '' ORDER BY number LIMIT %(limit)s"""
 _DUE: LiteralString = f"""
-    SELECT {_COLUMNS} FROM {{s}}.journal_turns e WHERE state = 'accepted' AND due_at <= %(now)s
-    AND NOT {_IS_BEHIND} ORDER BY priority DESC, number LIMIT %(limit)s"""
+    SELECT {_COLUMNS} FROM (
+        SELECT * FROM {{s}}.journal_turns WHERE state = 'accepted' AND due_at <= %(now)s
+        ORDER BY priority DESC, number OFFSET 0
+    ) e WHERE {_IS_NEXT} LIMIT %(limit)s"""
+_RESUMABLE: LiteralString = f"({_LEFT}) UNION ALL ({_DUE})"
 _EVENTS: LiteralString = """
     INSERT INTO {s}.journal_events (turn, number, name, data)
     SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[]) ON CONFLICT DO NOTHING"""
@@ -196,21 +213,25 @@ class PostgresqlJournal:
     async def acquire(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
         """Acquire an unfinished turn for *owner*; see TurnJournal."""
         token = secrets.token_hex(8)
+        values = {"id": storable(id), "tenant": tenant, "token": token, **lease(owner, lease_s)}
 
         async def take(connection: Connection) -> JournaledTurn:
             waiting, _ = await self._find(connection, id, tenant)
             # Read the turn again under the lock: another process may have acquired it while this one waited.
             await connection.execute(_LOCKED, (waiting.id,))
             waiting, its_token = await self._find(connection, waiting.id, tenant)
-            if connection.is_again and its_token == token:
+            if its_token == token:
                 return waiting  # An earlier attempt was committed.
-            is_behind = waiting.state == "accepted" and await connection.row(_BEHIND, (waiting.id,)) is not None
+            is_behind = waiting.state == "accepted" and await connection.row(_NEXT, (waiting.id,)) is None
             if is_behind or waiting.state not in ("interrupted", "suspended", "accepted"):
                 raise TurnNotWaitingError(waiting.id, waiting.state)
             await extend(connection, owner, lease_s)
             await connection.execute(_TAKE, (owner, token, waiting.id))
             return attrs.evolve(waiting, owner=owner, fence=waiting.fence + 1, state="running", error="")
 
+        rows = await self._connections.repeated(lambda connection: connection.rows(_TAKE_AT_ONCE, values), alone=True)
+        if rows:
+            return attrs.evolve(_turn(rows[0]), state="running")  # its owner's lease is not visible to the statement
         return await self._connections.repeated(take)
 
     async def suspend(self, turn: JournaledTurn, entries: Sequence[JournalEntry]) -> bool:
@@ -366,10 +387,9 @@ class PostgresqlJournal:
     async def list_resumable(self, *, limit: int) -> Sequence[JournaledTurn]:
         """Return the turns of all tenants that can go on; see TurnJournal."""
         values: dict[str, object] = {"limit": max(limit, 0), "now": effect_rows.now_text()}
-        async with self._connections.transaction() as connection:
-            rows = await connection.rows(_LEFT, values)
-            values["limit"] = max(limit - len(rows), 0)
-            return [_turn(row) for row in (*rows, *await connection.rows(_DUE, values))]
+        rows = await self._connections.repeated(lambda connection: connection.rows(_RESUMABLE, values), alone=True)
+        # Each half is in order, but a parallel plan may mix them.
+        return sorted(map(_turn, rows), key=lambda turn: turn.state == "accepted")[: max(limit, 0)]
 
     async def add_events(self, turn: JournaledTurn, events: Sequence[JournaledEvent], *, forget: int = 0) -> None:
         """Store events of a turn; see TurnJournal."""

@@ -34,7 +34,7 @@ _UNLESS_FRESH: LiteralString = """NOT EXISTS (
 )"""
 _EXTEND: LiteralString = _LEASE.replace("{where}", f"WHERE {_UNLESS_FRESH}")
 WITH_CLAIM: LiteralString = _LEASE.replace("{where}", f"FROM made WHERE {_UNLESS_FRESH}")
-"""Extends the lease of a claim's owner if ``made`` has a row; see extend."""
+"""Extends the lease of an owner if the statement's ``made`` has a row; see extend."""
 
 
 async def extend(connection: Connection, owner: str, lease_s: float) -> None:

@@ -147,7 +147,8 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
         ADD COLUMN cancelled_by text NOT NULL DEFAULT '',
         ADD COLUMN due_at text COLLATE "C" NOT NULL DEFAULT '',
         ADD COLUMN priority bigint NOT NULL DEFAULT 0;
-    CREATE INDEX journal_turns_unfinished ON {s}.journal_turns (tenant, conversation, number) WHERE ended_at = '';
+    DROP INDEX {s}.journal_turns_of_conversations;
+    CREATE INDEX journal_turns_of_conversations ON {s}.journal_turns (tenant, conversation, state, number);
     CREATE INDEX journal_turns_owned ON {s}.journal_turns (owner) WHERE state = 'running';
     CREATE INDEX journal_turns_accepted ON {s}.journal_turns (priority DESC, number) WHERE state = 'accepted';
     CREATE TABLE {s}.questions (
