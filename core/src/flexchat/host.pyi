@@ -87,7 +87,7 @@ from .schema.limits import UncheckedError as UncheckedError, schema_problems as 
 from .schema.patterns import NOT_BLANK as NOT_BLANK
 from .schema.wording import label as label, sentence as sentence
 from .tools.sources import ToolSources as ToolSources
-from .tools.python_function import with_stand_in as with_stand_in
+from .tools.python_function import is_stand_in as is_stand_in, with_stand_in as with_stand_in
 from .tools.results import as_json as as_json, for_the_model as for_the_model
 from .turn.active import ActiveTurn as ActiveTurn
 from .turn.answer import TOO_MANY_CALLS as TOO_MANY_CALLS

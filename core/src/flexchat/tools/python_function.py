@@ -137,6 +137,11 @@ def with_stand_in(answer: Callable[[Mapping[str, Any]], Any], definition: ToolDe
     return attrs.evolve(definition, implementation=implementation, approve=False)
 
 
+def is_stand_in(definition: ToolDefinition) -> bool:
+    """Return whether a function answers in the tool's place; see with_stand_in."""
+    return isinstance(definition.implementation.settings, _StandIn)
+
+
 async def _run(settings: Any, params: Mapping[str, Any], context: ToolContext) -> Any:
     if isinstance(settings, _StandIn):
         return settings.answer(params)
