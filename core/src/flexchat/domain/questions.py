@@ -105,8 +105,7 @@ class PendingQuestion:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON data, for programs and pages."""
-        data: dict[str, Any] = value_to_dict(self)
-        return {"id": self.id, **data, **({} if self.reply is None else {"reply": value_to_dict(self.reply)})}
+        return {"id": self.id, **value_to_dict(self)}
 
 
 @attrs.frozen

@@ -17,7 +17,7 @@ import attrs
 
 from ..domain import RetrievalHits, ToolDefinition, ToolResult, TurnInfo, new_call_id
 from ..domain.effects import arguments_digest
-from ..domain.questions import NOBODY, Approval, PendingQuestion, Question, Reply
+from ..domain.questions import NOBODY, Approval, Question, Reply
 from ..errors import did_you_mean
 from .foreign import CallSuspended
 
@@ -81,16 +81,8 @@ Rest = Callable[[], Coroutine[Any, Any, ToolResult]]
 Tell = Callable[["Call", ToolResult | None], Awaitable[None]]
 """Called when a call begins (None), and with its outcome unless the turn is cancelled."""
 
-
-class Asker(Protocol):
-    """The person behind a call."""
-
-    async def __call__(self, call: Call, question: Question) -> Reply:
-        """Ask the person, and return the reply."""
-
-    async def remembered(self, key: str, tenant: str) -> PendingQuestion | None:
-        """Return the question whose reply counts again under this key; None if there is none."""
-
+Asker = Callable[["Call", Question], Awaitable[Reply]]
+"""Asks the person behind a turn, and returns the reply."""
 
 Report = Callable[["Call", float, float | None, str], Awaitable[None]]
 """Reports how far a tool is: how much is done, of how much (None: unknown), and what is being done."""
@@ -350,14 +342,6 @@ class Call:
             expires_s=expires_s,
         )
         return await self.asker(self, question)
-
-    async def remembered(self, key: str) -> PendingQuestion | None:
-        """Return the question whose reply counts again under a key of its ``remember``; None if there is none.
-
-        Raises:
-            StorageError: It cannot be read.
-        """
-        return None if self.asker is None else await self.asker.remembered(key, self.turn.tenant)
 
     async def was_claimed(self) -> bool:
         """Return whether this very call has claimed its effect before: it was approved, and the ledger decides."""

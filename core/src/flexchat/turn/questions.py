@@ -84,55 +84,52 @@ class Person:
         if question.schema is not None and (problems := schema_problems(question.schema)):
             log.warning("a question of %s cannot be asked: its schema: %s", call.name, problems[0])
             return Reply(action="cancel", why=f"it could not be asked: its schema cannot be used: {problems[0]}")
-        if turn is None or journal is None:
-            return await self._ask_live(call, question)
-        if row is None:
-            row = _pending(turn, question, expires_s)
-            await _report_question(turn, call, question, row)
-        return await self._ask_kept(turn, journal, call, row)
-
-    async def remembered(self, key: str, tenant: str) -> PendingQuestion | None:
-        """Return the question whose reply counts again under a key; None if there is none. Raises StorageError."""
-        if self.live.journal is None:
-            return None
-        found = await self.live.journal.questions(tenant=tenant, states=["replied"], remembered=key, limit=1)
-        return found[0] if found else None
-
-    async def _ask_live(self, call: Call, question: Question) -> Reply:
-        """Ask a person who is there now."""
+        asked_before = row is not None
+        if journal is None:
+            row = None
+        elif row is None and turn is not None:
+            row = PendingQuestion(
+                question=question,
+                tenant=turn.info.tenant,
+                conversation=journal.turn.conversation,
+                turn=turn.info.id,
+                asked_at=now_text(),
+                expires_at=time_text(time.time() + expires_s),
+            )
         # Reported, and so recorded, before it is asked: a resumed turn recalls it under the same id.
-        if self.turn is not None:
-            await _report_question(self.turn, call, question)
-        reply = UNANSWERED
+        if turn is not None:
+            await _report_question(turn, call, question, None if asked_before else row)
+        return await self._ask(call, question, row)
+
+    async def _ask(self, call: Call, question: Question, row: PendingQuestion | None) -> Reply:
+        """Ask a person who is there now; suspend the call if there is no reply, and the question is kept."""
+        turn, reply, is_left_open = self.turn, UNANSWERED, False
+        can_wait = row is not None and turn is not None and turn.outer is None and call.can_wait
         try:
-            reply = await self._reply(call, question)
+            decision = await self._reply(call, question) if self.on_question is not None or not can_wait else None
+            if can_wait and (decision is None or decision.action == "cancel" or decision.why == NOBODY):
+                assert turn is not None
+                assert row is not None
+                turn.pending[question.id], is_left_open = row, True
+                raise call.suspend(question.id)
+            assert decision is not None
+            reply = decision if row is None else await self._record(row, decision)
         # Also when cancelled: a form that a listener has opened must be closed.
         finally:
-            if self.turn is not None:
-                await _report_reply(self.turn, call, question, reply)
+            if turn is not None and not is_left_open:
+                await _report_reply(turn, call, question, reply)
+        if row is not None and question.digest and reply.action == "accept":
+            call.approval = Approval(question.id, question.digest)
         return reply
 
-    async def _ask_kept(self, turn: ActiveTurn, journal: Journal, call: Call, row: PendingQuestion) -> Reply:
-        """Ask a person who is there now; suspend the call if there is no reply, and it can wait."""
-        question, can_wait = row.question, turn.outer is None and call.can_wait
-        reply: Reply | None = None
-        if self.on_question is not None or not can_wait:
-            reply = await self._reply(call, question)
-        if reply is None or (
-            can_wait and reply.action != "accept" and (reply.action == "cancel" or reply.why == NOBODY)
-        ):
-            # Nobody has decided: the question stays open.
-            turn.pending[question.id] = row
-            raise call.suspend(question.id)
+    async def _record(self, row: PendingQuestion, reply: Reply) -> Reply:
+        """Record the reply to a kept question, and return it; or another one that was first."""
+        journal = self.live.journal
+        assert journal is not None
         try:
-            row = await journal.store.answer(question.id, tenant=row.tenant, reply=reply, by="")
-        # Another reply was first, and that one counts.
+            await journal.answer(row.id, tenant=row.tenant, reply=reply, by="")
         except ClosedQuestionError:
-            row = await journal.store.question(question.id, tenant=row.tenant)
-            reply = reply_in(row) or reply
-        if question.digest and reply.action == "accept":
-            call.approval = Approval(question.id, question.digest)
-        await _report_reply(turn, call, question, reply)
+            return reply_in(await journal.question(row.id, tenant=row.tenant)) or reply
         return reply
 
     async def _reply(self, call: Call, question: Question) -> Reply:
@@ -168,17 +165,6 @@ class Person:
             log.warning("the reply to a question of %s cannot be used: %s", question.tool, wrong)
             return Reply(action="cancel", why=f"the reply could not be used: {wrong}")
         return reply if reply.action == "accept" else attrs.evolve(reply, content={})
-
-
-def _pending(turn: ActiveTurn, question: Question, expires_s: float) -> PendingQuestion:
-    return PendingQuestion(
-        question=question,
-        tenant=turn.info.tenant,
-        conversation=turn.info.conversation or "",
-        turn=turn.info.id,
-        asked_at=now_text(),
-        expires_at=time_text(time.time() + expires_s),
-    )
 
 
 async def _recall(
@@ -272,9 +258,7 @@ def _pause_clocks(turn: RunningTurn | None, call: Call | None) -> Iterator[None]
         yield
 
 
-async def _report_question(
-    turn: ActiveTurn, call: Call, question: Question, row: PendingQuestion | None = None
-) -> None:
+async def _report_question(turn: ActiveTurn, call: Call, question: Question, row: PendingQuestion | None) -> None:
     # On disk before the person sees it: the reply to it may arrive after a crash.
     if turn.journal is not None and turn.journal.add_question(call, question, row):
         await turn.journal.flush()
