@@ -13,6 +13,8 @@ from flexchat.plugin import CheckedConfig, ConfigCheck, ConfigTable, hookimpl
 if TYPE_CHECKING:
     from flexchat.host import PluginHost
 
+FLEXCHAT_API = (0, 1)
+
 
 def _policy() -> type:
     from .policies import Policy
