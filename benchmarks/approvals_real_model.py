@@ -1,10 +1,10 @@
-"""A real model asks for three payments; a person approves one, rejects one and edits one; the server is killed meanwhile.
+"""A real model asks for three payments; one is approved, one rejected, one edited, and the server is killed meanwhile.
 
     python benchmarks/approvals_real_model.py --url http://127.0.0.1:18080/v1 [--model NAME]
 
-URL is an OpenAI-compatible server. `flexchat serve` answers one message with that model; every call of its tool needs an
-approval. When the turn is suspended, the server gets kill -9, is started again, and gets the replies. Exit status 1 if
-anything but the approved payment and the edited one was made, if one was made twice, or if the answer does not fit.
+URL is an OpenAI-compatible server. `flexchat serve` answers one message with that model; every call of its tool needs
+an approval. When the turn is suspended, the server gets kill -9, is started again, and gets the replies. Exit status 1
+if anything but the approved payment and the edited one was made, if one was made twice, or if the answer does not fit.
 """
 
 import argparse
