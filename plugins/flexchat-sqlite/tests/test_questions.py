@@ -13,6 +13,7 @@ from flexchat.domain.questions import Approval, PendingQuestion, Question, Reply
 from flexchat.errors import StorageError, UnknownQuestionError
 from flexchat_sqlite import conversations as sqlite_conversations
 from flexchat_sqlite import database as sqlite_database
+from flexchat_sqlite import questions as sqlite_questions
 from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_sqlite.ledger import SqliteLedger
 
@@ -109,6 +110,15 @@ async def test_of_many_that_take_unsent_questions_one_gets_each(store, journal, 
     taken = [question.id for page in await asyncio.gather(*taking) for question in page]
     assert sorted(taken) == sorted(f"q{n}" for n in range(20))
     await other.aclose()
+
+
+async def test_any_number_of_questions_expire_together(journal, monkeypatch):
+    """In transactions of some each."""
+    monkeypatch.setattr(sqlite_questions, "MAX_EXPIRED", 2)
+    late = [asked(f"q{n}", expires_in_s=-1) for n in range(5)]
+    await begin(journal, *late, asked("q9"))
+    assert await journal.expire_questions() == 5
+    assert [question.id for question in await journal.questions(tenant="t", states=["open"])] == ["q9"]
 
 
 async def test_a_ledger_apart_from_the_journal_holds_no_questions(store, tmp_path):

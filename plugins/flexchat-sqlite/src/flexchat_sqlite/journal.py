@@ -71,21 +71,25 @@ ALTER TABLE journal_turns ADD COLUMN key TEXT NOT NULL DEFAULT '';
 """
 
 # Which accepted turn of a conversation is next is kept in a column: thousands may wait behind one that is suspended.
-_ITS = "tenant = NEW.tenant AND conversation = NEW.conversation AND ended_at = ''"
+_ITS = "journal_turns WHERE tenant = NEW.tenant AND conversation = NEW.conversation AND state"
 _MARK_NEXT = f"""
 BEGIN
-    UPDATE journal_turns SET is_next =
-        NOT EXISTS (SELECT 1 FROM journal_turns WHERE {_ITS} AND state IN ('running', 'suspended'))
-    WHERE number = (SELECT min(number) FROM journal_turns WHERE {_ITS} AND state = 'accepted');
+    UPDATE journal_turns SET is_next = NOT EXISTS (SELECT 1 FROM {_ITS} = 'running')
+        AND NOT EXISTS (SELECT 1 FROM {_ITS} = 'suspended')
+    WHERE number = (SELECT min(number) FROM {_ITS} = 'accepted');
 END;
 """
+# Turns that run have an index of their own: it is small, while that of those that wait may be large.
 PENDING_TABLES = f"""
 ALTER TABLE journal_turns ADD COLUMN suspensions INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE journal_turns ADD COLUMN cancelled_by TEXT NOT NULL DEFAULT '';
 ALTER TABLE journal_turns ADD COLUMN due_at TEXT NOT NULL DEFAULT '';
 ALTER TABLE journal_turns ADD COLUMN priority INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE journal_turns ADD COLUMN is_next INTEGER NOT NULL DEFAULT 0;
-CREATE INDEX journal_turns_unfinished ON journal_turns (tenant, conversation, state) WHERE ended_at = '';
+CREATE INDEX journal_turns_running_in ON journal_turns (tenant, conversation) WHERE state = 'running';
+CREATE INDEX journal_turns_resumable ON journal_turns (error) WHERE state = 'running';
+CREATE INDEX journal_turns_waiting_in ON journal_turns (tenant, conversation, state)
+    WHERE state = 'suspended' OR state = 'accepted';
 CREATE INDEX journal_turns_next ON journal_turns (due_at, priority DESC) WHERE state = 'accepted' AND is_next;
 CREATE TRIGGER journal_turns_begun AFTER INSERT ON journal_turns {_MARK_NEXT}
 CREATE TRIGGER journal_turns_ended AFTER UPDATE OF ended_at ON journal_turns {_MARK_NEXT}
@@ -102,14 +106,15 @@ _STATE = (
 # SQLite has no figures of the tables: left to itself, it prefers an index that gives the order to one that finds few
 # rows, and a tenant's turns to those with an id.
 _WAITING = (
-    "SELECT id FROM journal_turns INDEXED BY journal_turns_unfinished "
-    "WHERE tenant = :tenant AND conversation = :conversation AND ended_at = '' "
-    f"AND state IN ('running', 'suspended') AND {_STATE} != 'running' ORDER BY number"
+    "SELECT id, number FROM journal_turns INDEXED BY journal_turns_running_in "
+    f"WHERE tenant = :tenant AND conversation = :conversation AND state = 'running' AND {_STATE} = 'interrupted' "
+    "UNION ALL SELECT id, number FROM journal_turns INDEXED BY journal_turns_waiting_in "
+    "WHERE tenant = :tenant AND conversation = :conversation AND state = 'suspended' ORDER BY number"
 )
 _COLUMNS = ", ".join(f"{_STATE} AS now_state" if name == "state" else name for name in _FIELDS)
 # A turn without a conversation is one whose conversation was deleted while it ran: it ends, and is never resumed.
 _INTERRUPTED = (
-    f"SELECT {_COLUMNS} FROM journal_turns INDEXED BY journal_turns_running "
+    f"SELECT {_COLUMNS} FROM journal_turns INDEXED BY journal_turns_resumable "
     "WHERE state = 'running' AND error = '' AND now_state = 'interrupted' AND conversation != '' "
     "ORDER BY number LIMIT :limit"
 )
@@ -299,7 +304,11 @@ class SqliteJournal:
 
     async def expire_questions(self) -> int:
         """Mark questions as expired; see TurnJournal."""
-        return await self._database.write(question_rows.expire)
+        expired = 0
+        # Thousands may expire together; one transaction of all would make other writers wait for seconds.
+        while count := await self._database.write(question_rows.expire):
+            expired += count
+        return expired
 
     async def take_unsent(self, *, limit: int, again_s: float) -> Sequence[PendingQuestion]:
         """Return questions that are due to be sent; see SendingJournal."""
@@ -414,7 +423,7 @@ class SqliteJournal:
         """Return the interrupted and suspended turns of a conversation; see TurnJournal."""
         values = {"tenant": tenant, "conversation": conversation, "now": seconds_since_boot()}
         rows = await self._database.read_soon(lambda database: database.execute(_WAITING, values).fetchall())
-        return [id for (id,) in rows]
+        return [id for id, _ in rows]
 
     def renew(self, owner: str, lease_s: float) -> None:
         """Extend an owner's lease to *lease_s* seconds from now; see TurnJournal."""

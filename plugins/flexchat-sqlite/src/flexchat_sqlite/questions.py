@@ -28,6 +28,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 MAX_SENDING_PAUSE_S = 3600.0
+MAX_EXPIRED = 500  # in one transaction
 
 # The key of a remembered reply may cover more than its turn, so that such a row outlives the turn, without its texts.
 _NO_TEXTS = (
@@ -184,8 +185,9 @@ def release_approval(database: sqlite3.Connection, by: str) -> None:
 
 
 def expire(database: sqlite3.Connection) -> int:
-    """Mark the questions whose time has passed as expired, and let their turns go on; return how many."""
-    query = f"UPDATE questions SET state = 'expired' WHERE {IS_EXPIRED} RETURNING turn"
+    """Mark some of the questions whose time has passed as expired, and let their turns go on; return how many."""
+    some = f"SELECT number FROM questions WHERE {IS_EXPIRED} LIMIT {MAX_EXPIRED}"
+    query = f"UPDATE questions SET state = 'expired' WHERE number IN ({some}) RETURNING turn"
     turns = database.execute(query, {"now": now_text()}).fetchall()
     database.executemany(_RESUME, turns)
     return len(turns)
