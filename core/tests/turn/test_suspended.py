@@ -11,6 +11,7 @@ from flexchat import (
     ClosedQuestionError,
     FlexChat,
     InvalidReplyError,
+    LostTurnError,
     Reply,
     SuspendedTurnError,
     SyncFlexChat,
@@ -24,6 +25,7 @@ from flexchat import (
 )
 from flexchat.host import wait_for_answer
 from flexchat.plugin import hookimpl
+from flexchat.turn.active import NOT_STARTED
 from flexchat_sqlite.journal import SqliteJournal
 from flexchat_testing import ScriptedProvider, calls, says
 
@@ -531,3 +533,61 @@ async def test_a_turn_whose_cancellation_is_requested_is_not_run_again(open_chat
         meanwhile += [cancel, never]
         turn = await chat.respond("Book", conversation="c")
         assert (turn.status, (await cancelling[0]).status) == ("cancelled", "cancelled")
+
+
+async def finished(chat):
+    """Reply to all questions of the only turn, and return it once it has ended."""
+    turn = None
+    while rows := await chat.pending():
+        handle = await chat.answer(rows[-1].id, YES)
+        turn = await handle.result()
+    return turn
+
+
+async def test_a_write_that_died_at_its_first_question_runs_anew(open_chat, ran, tmp_path):
+    async with open_chat(calls(("book", {}))) as dead, open_chat(says("Done.")) as other:
+        handle = dead.start("Book", conversation="c", on_question=wait_for_answer)
+        (first,) = await asked(other)
+        with contextlib.closing(sqlite3.connect(tmp_path / "c.db", isolation_level=None)) as database:
+            database.execute("DELETE FROM owners")
+        (resumed,) = await other.resume_interrupted()
+        assert (await resumed.result()).pending == (first,)
+        turn = await finished(other)
+        with pytest.raises(LostTurnError):
+            await handle.result()
+
+        assert (turn.status, ran) == ("done", [("book", "accept", "accept")])
+        assert [effect.state for effect in await other.effects()] == ["done"]
+
+
+async def test_a_write_that_died_after_a_reply_is_unknown(open_chat, ran, tmp_path, tools):
+    @tool(asks_first=True)
+    async def ship(context: ToolContext) -> str:
+        """Ship."""
+        await context.ask("Where to?")
+        ran.append("ship")
+        await asyncio.get_running_loop().create_future()
+
+    tools.append(ship)
+    async with open_chat(calls(("ship", {}))) as dead, open_chat(says("Done.")) as other:
+        handle = dead.start("Ship", conversation="c", on_question=lambda question: YES)
+        while not ran:  # noqa: ASYNC110  another process
+            await asyncio.sleep(0)
+        with contextlib.closing(sqlite3.connect(tmp_path / "c.db", isolation_level=None)) as database:
+            database.execute("DELETE FROM owners")
+        (resumed,) = await other.resume_interrupted()
+        turn = await resumed.result()
+        handle.cancel()
+
+        assert "unknown" in turn.tool_calls[0].result.error
+        assert ran == ["ship"]
+
+
+async def test_a_write_that_is_stopped_at_its_first_question_has_done_nothing(open_chat, ran):
+    async with open_chat(calls(("book", {}))) as chat:
+        handle = chat.start("Book", conversation="c", on_question=wait_for_answer)
+        await asked(chat)
+        handle.cancel()
+        turn = await handle.result()
+        assert (turn.status, outcomes(turn)) == ("cancelled", [NOT_STARTED])
+        assert [effect.state for effect in await chat.effects()] == ["failed"]

@@ -136,6 +136,10 @@ class ClaimEffect:
         effect = await self._row(call)
         if effect is None or effect.state == "pending":  # it has changed nothing, and does not run any more
             return None
+        if effect.state == "claimed" and call.was_asking is not None and call.was_asking(call.path):
+            note = "it was waiting for a reply, and had changed nothing"
+            if await self.effects.ledger.release(effect.key, effect.fence, note=note):
+                return None
         if effect.state == "claimed":
             # This call will not run again to finish its claim, and its owner may be dead: that is unknown, not
             # "running".
@@ -224,8 +228,10 @@ class ClaimEffect:
             when = "while the tool was running" if call.has_started else "before the tool was started"
             cancelled = f"the {'turn' if call.turn.id else 'call'} was cancelled {when}"
             why = cancelled if isinstance(error, asyncio.CancelledError) else repr(error)
-            acted = call.may_have_acted or (call.has_started and not nothing_done(error))
+            acted = call.may_have_acted or (call.has_started and not nothing_done(error)) or call.handle is not None
             await self._record_interruption(effect, why, may_have_acted=acted or bool(earlier))
+            if not acted and not earlier:  # for the record of the turn: as if it had not been started
+                call.has_started, call.begun_effect = False, None
             raise
         if not call.has_started:
             return await self._release_unstarted(call, effect, result, earlier)
@@ -322,8 +328,9 @@ class ClaimEffect:
         """Recover a claim whose owner died, or recorded it as unknown: its tool may or may not have taken effect."""
         tool = call.tool
         assert tool is not None
+        was_asking = call.was_asking is not None and call.was_asking(call.path)
         try:
-            if not self._may_ask_again(call, lost) and tool.verify is None:
+            if not was_asking and not self._may_ask_again(call, lost) and tool.verify is None:
                 why = "the process that ran it has died"
                 # Written with the lost claim's fence: if its owner lives after all, or another process was faster, this
                 # changes nothing, and the row is read again.
@@ -340,6 +347,9 @@ class ClaimEffect:
             call.note("an earlier call broke off: the tool asks about the job that it started")
             earlier = "an earlier call broke off, and the job that it started could not be asked about"
             return await self._run_claimed(call, rest, claim.effect, earlier=earlier)
+        if was_asking:
+            call.note("an earlier call broke off while it was waiting for a reply, before it had changed anything")
+            return await self._run_claimed(call, rest, claim.effect)
         if lost.honours_key and tool.honours_key:
             call.note("an earlier call broke off: it is made again, with the same key")
             earlier = "an earlier call broke off, and making it again with the same key failed"

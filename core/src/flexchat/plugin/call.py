@@ -218,6 +218,8 @@ class Call:
         seconds_left: Returns what is left of the turn's time; None if nothing limits it.
         tell: Called when it begins and with its outcome, instead of the plugins' event hooks.
         asker: Asks the person behind it, for ``ask``; None if there is no one to ask.
+        was_asking: Returns whether an earlier run of the call at a place broke off while it was waiting for a reply,
+            before its tool had changed anything; None if there was no earlier run.
         rule: Index and name of the rule that answers its turn; None if there is none.
         approve: Whether a person must approve it even if its tool does not require that: its rule or its turn does.
         report: Reports the progress of its tool; None without listeners.
@@ -262,6 +264,7 @@ class Call:
     seconds_left: Callable[[], float | None] | None = None
     tell: Tell | None = None
     asker: Asker | None = None
+    was_asking: Callable[[str], bool] | None = None
     rule: tuple[int, str | None] | None = None
     approve: bool = False
     report: Report | None = None
@@ -489,6 +492,7 @@ class Call:
             seconds_left=self.seconds_left,
             tell=self.tell,
             asker=self.asker,
+            was_asking=self.was_asking,
             rule=self.rule,
             approve=self.approve,
             report=self.report,

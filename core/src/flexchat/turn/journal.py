@@ -10,8 +10,8 @@ rule      index, outcome (of the phase's record): the rule that was chosen; tool
 request   llm, model, messages (how many): a model is about to be asked
 answer    result (ChatResult), llm, model, fallback, elapsed_ms, price (Price, or null), asked_for_form, warnings
 tool      iteration, index, record (ToolCallRecord), wrote (this tool, or an earlier one, must not run twice)
-question  iteration, index, place (of its call), call (digest of its tool and arguments), question (Question): a
-          person is about to be asked
+question  iteration, index, place (of its call), call (digest of its tool and arguments), question (Question),
+          unchanged (true if its tool has started, and changed nothing yet): a person is about to be asked
 reply     iteration, index, id (of the question), reply (Reply)
 resumed   config, packages: the turn goes on
 
@@ -113,6 +113,7 @@ class Journal:
         self._questions: dict[_Place, list[str]] = {}
         self._recalled: Counter[_Place] = Counter()
         self._asked_before: set[str] = set()
+        self._asked_unchanged: dict[str, str] = {}
         for entry in recorded:
             # Entries of older versions have no place; such questions are asked again.
             if entry.kind == "question" and "place" in entry.data:
@@ -120,6 +121,8 @@ class Journal:
                 place = _place_of(entry.data["place"], entry.data["call"], question)
                 self._questions.setdefault(place, []).append(question.id)
                 self._asked_before.add(question.id)
+                if entry.data.get("unchanged"):
+                    self._asked_unchanged[entry.data["place"]] = question.id
 
     def turns_before(self, turns: Sequence[ConversationTurn | HistoryTurn]) -> Sequence[ConversationTurn | HistoryTurn]:
         """Return those of a conversation's turns that were there when this turn began."""
@@ -319,10 +322,21 @@ class Journal:
             return row is not None
         self._asked_before.add(question.id)
         data, digest = value_to_dict(question), digest_of(call.name, None, call.arguments)
-        at = {"iteration": call.iteration, "index": call.index, "place": call.path}
+        at: dict[str, Any] = {"iteration": call.iteration, "index": call.index, "place": call.path}
+        # Decided now: the tool may be declared otherwise when the turn is resumed.
+        if call.has_started and call.handle is None and call.can_wait:
+            at["unchanged"] = True
         self.add("question", **at, call=digest, question=data)
         self._questions.setdefault(_place_of(call.path, digest, question), []).append(question.id)
         return True
+
+    def was_asking(self, place: str) -> bool:
+        """Return whether the run of a call that broke off was waiting for a reply, and had changed nothing before.
+
+        It could not go on from there: a reply is written before the tool gets it, by the turn's owner only.
+        """
+        asked = self._asked_unchanged.get(place)
+        return asked is not None and asked not in self._replies
 
     def add_reply(self, id: str, reply: Reply, **at: int) -> None:
         """Note the reply to a question; ``at``: iteration and index of the call that asked it."""

@@ -114,6 +114,10 @@ class Person:
                 raise call.suspend(question.id)
             assert decision is not None
             reply = decision if row is None else await self._record(row, decision)
+        except asyncio.CancelledError as error:
+            if can_wait:
+                error.nothing_done = True  # type: ignore[attr-defined]  # the tool has changed nothing yet
+            raise
         # Also when cancelled: a form that a listener has opened must be closed.
         finally:
             if turn is not None and not is_left_open:

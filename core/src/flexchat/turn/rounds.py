@@ -324,6 +324,7 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         seconds_left=turn.clock.remaining_s,
         tell=functools.partial(_report_call, turn, round_, index),
         asker=Person(turn.request.on_question, turn.parts.limits, turn.parts.questions, turn, (turn, None)),
+        was_asking=None if journal is None else journal.was_asking,
         rule=None if turn.rule is None else (turn.rule[0], turn.rule[1].name),
         approve=turn.needs_approval,
         report=functools.partial(_report, turn) if turn.sink.has_receiver(ToolProgress) else None,
@@ -347,7 +348,9 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
     finally:
         # Also of a call that the end of the turn breaks off.
         turn.has_side_effects = turn.has_side_effects or call.begun_effect is not None
-        call.tell = call.asker = call.report = None  # breaks cycles, which otherwise only the garbage collector frees
+        call.tell = call.asker = call.was_asking = call.report = (
+            None  # breaks cycles, which otherwise only the garbage collector frees
+        )
 
 
 async def _report_call(turn: ActiveTurn, round_: CallRound, index: int, call: Call, result: ToolResult | None) -> None:
