@@ -30,11 +30,16 @@ from pathlib import Path
 import effects_schedules as base
 import hypothesis
 from flexchat import FlexChat, FlexChatError, Reply, ToolContext, tool
-from flexchat.calls.claim import ClaimEffect
-from flexchat.conversations import effect_rows
+from flexchat.calls import steps
+from flexchat.calls.effects import Effects
 from flexchat.host import wait_for_answer
+from flexchat.plugin.call import Call
+from flexchat.turn import journal as turn_journal
+from flexchat.turn import questions
 from flexchat.turn.keyed import KeyMemory
+from flexchat_approvals import policies
 from flexchat_sqlite import conversations as sqlite_store
+from flexchat_sqlite.journal import SqliteJournal
 from flexchat_testing import ScriptedProvider, calls, says
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
@@ -44,8 +49,14 @@ CONVERSATIONS = ("c1", "c2")
 TOOLS = ("pay", "pay_first", "pay_first_approved", "pay_asking", "fetch", "look", "look_asking")
 APPROVED = {"pay", "pay_first_approved", "pay_asking", "fetch"}
 WRITES = {"pay", "pay_first", "pay_first_approved", "pay_asking"}
-VARIANTS = ((0, "end"), (0, "end"), (1, "end"), (0, "queue"), (0, "reject"))
-"""Of processes: the version of their tools, and questions.new_message."""
+VARIANTS = (
+    *((0, "end", ""), (0, "end", ""), (1, "end", ""), (0, "queue", ""), (0, "reject", "")),
+    *((0, "end", "always"), (0, "end", "always"), (0, "end", "once"), (0, "end", "once"), (1, "queue", "always")),
+)
+"""Of processes: the version of their tools, questions.new_message, and what their policies ask; without policies, the
+tools themselves require approvals."""
+OTHERS = (None, None, None, None, *VARIANTS)
+"""Most processes of a schedule have the same configuration."""
 EXPIRES_S = 90.0
 MAX_PROCESSES = 10
 ENDED = ("done", "failed", "cancelled")
@@ -61,8 +72,9 @@ POOLS = {variant: [] for variant in VARIANTS}
 class Process(base.Process):
     """A process that runs turns, replies, cancels, or looks for what can go on; it stops at each gate."""
 
-    def __init__(self, version, new_message):
-        self.version = version
+    def __init__(self, version, new_message, asks):
+        self.version, self.has_policies = version, bool(asks)
+        policies = [{"tools": sorted(APPROVED), "ask": asks}] if asks else []
         self.chat = FlexChat.from_config(
             {
                 "llms": {"bot": {"provider": "scripted"}},
@@ -70,6 +82,7 @@ class Process(base.Process):
                 "tools": {"effects": {"lease_s": base.LEASE_S}},
                 "limits": {"turn_timeout_ms": 60_000, "question_timeout_ms": 30_000},
                 "questions": {"expires": f"{EXPIRES_S:.0f}s", "new_message": new_message},
+                **({"approvals": policies} if policies else {}),
             },
             tools=self.tools(),
             providers={"bot": ScriptedProvider([self.reply], repeat=True)},
@@ -78,7 +91,8 @@ class Process(base.Process):
         self.effects = self.chat.tools.effects
 
     def __repr__(self):
-        return f"<process {self.number}, version {self.version}, at {[name for name, _ in self.gates]}>"
+        at = [name for name, _ in self.gates]
+        return f"<process {self.number}, version {self.version}, policies: {self.has_policies}, at {at}>"
 
     def begin(self, world, work, number):
         """Be a new process, of which nothing is known yet."""
@@ -125,7 +139,8 @@ class Process(base.Process):
                 return await act(context, name, params)
 
             description = f"Do {name}{', in another way' * self.version}."
-            return tool(name=name, description=description, approve=name in APPROVED, **declared)(call)
+            approve = name in APPROVED and not self.has_policies
+            return tool(name=name, description=description, approve=approve, **declared)(call)
 
         return (
             made("pay"),
@@ -155,13 +170,15 @@ class World(base.World):
     def __init__(self, store, seed):
         super().__init__(store, seed)
         store.database.write_blocking(lambda database: database.execute("DELETE FROM questions"))
+        self.home = self.chance.choice(VARIANTS)
         self.ran = []  # (turn, call, tool)
         self.used = {}  # what an approval let run, by the id of its question
         self.acknowledged = collections.defaultdict(list)
         self.faults, self.changed, self.deleted = [], set(), set()
         self.in_use = collections.Counter()
 
-    def add(self, work, variant=VARIANTS[0]):
+    def add(self, work, variant=None):
+        variant = variant or self.home
         number, pool = self.in_use[variant], POOLS[variant]
         self.in_use[variant] += 1
         if number == len(pool):
@@ -171,7 +188,8 @@ class World(base.World):
         self.settle_down()
 
     def questions(self, condition="", *values):
-        names = ("id", "tenant", "turn", "state", "used_by", "digest", "question", "reply", "replied_by")
+        names = ("id", "tenant", "conversation", "turn", "state", "used_by", "digest", "question", "reply")
+        names += ("replied_by", "remembered")
         rows = self.read(f"SELECT {', '.join(names)} FROM questions {condition}", *values)
         found = [dict(zip(names, row, strict=True)) for row in rows]
         for each in found:
@@ -194,16 +212,35 @@ class World(base.World):
             if each["digest"]
             and each["question"]["tool"] == name
             and each["question"]["call_id"] == context.call_id
-            and each["question"]["details"] == {"arguments": params}
+            and each["question"]["details"]["arguments"] == params
+            and each["reply"].get("content", {}).get("arguments", params) == params
             and each["state"] == "replied"
             and each["reply"]["action"] == "accept"
             and each["used_by"].split(" ")[0] == by
         ]
         unused = [id for id in fits if id not in self.used]
-        if not unused:
-            self.faults.append(f"{call} with {params} ran without an unused approval; used before: {fits}")
+        if not unused and self.is_remembered(process, context, name, params):
+            COUNTS["runs by a remembered reply"] += 1
+        elif not unused:
+            of_tool = [each for each in self.questions() if each["question"]["tool"] == name]
+            self.faults.append(
+                f"{call} with {params} ran in {process} without an unused approval; used: {fits}; there are {of_tool}"
+            )
         else:
             self.used[unused[-1]] = call
+
+    def is_remembered(self, process, context, name, params):
+        """Return whether a reply that counts again covers a call: one that has let its own call run."""
+        for each in self.questions("WHERE tenant = ? AND remembered != '' AND used_by != ''", context.tenant):
+            if each["question"]["tool"] != name or each["reply"]["action"] != "accept" or not process.has_policies:
+                continue
+            scope = each["reply"].get("remember", "")
+            here = scope == "always" or each["conversation"] == context.conversation
+            # Once its turn is deleted, such a row has no texts: its key stands for the arguments.
+            same = scope == "" or each["question"].get("details", {}).get("arguments", params) == params
+            if here and same:
+                return True
+        return False
 
     def got_reply(self, context, reply):
         """Check what a question of a tool returned: an answer that nobody gave is a fault."""
@@ -224,9 +261,8 @@ class World(base.World):
 
     def turns(self, *states):
         marks = ", ".join("?" * len(states))
-        return self.read(
-            f"SELECT id, tenant, conversation, state, error FROM journal_turns WHERE state IN ({marks})", *states
-        )
+        names = "id, tenant, conversation, state, error"
+        return self.read(f"SELECT {names} FROM journal_turns WHERE state IN ({marks}) ORDER BY number", *states)
 
 
 class Schedules(RuleBasedStateMachine):
@@ -265,7 +301,7 @@ class Schedules(RuleBasedStateMachine):
         conversation=st.sampled_from(CONVERSATIONS),
         tenant=st.sampled_from((TENANTS[0], TENANTS[0], TENANTS[1])),
         key=st.sampled_from((None, None, "k1", "k2")),
-        variant=st.sampled_from(VARIANTS),
+        variant=st.sampled_from(OTHERS),
         how=st.sampled_from(("ask", "ask", "ask", "live", "submit")),
     )
     def ask(self, names, conversation, tenant, key, variant, how):
@@ -292,13 +328,13 @@ class Schedules(RuleBasedStateMachine):
         asked = self.world.questions("WHERE state = 'open' ORDER BY number DESC LIMIT 3")
         if asked:
             row = data.draw(st.sampled_from(asked), "question")
-            self.send(row, "", data.draw(st.booleans(), "resume"), VARIANTS[0])
+            self.send(row, "", data.draw(st.booleans(), "resume"), None)
 
     @precondition(may_follow)
-    @rule(data=st.data(), forgery=st.sampled_from(FORGERIES), resume=st.booleans(), variant=st.sampled_from(VARIANTS))
+    @rule(data=st.data(), forgery=st.sampled_from(FORGERIES), resume=st.booleans(), variant=st.sampled_from(OTHERS))
     def reply(self, data, forgery, resume, variant):
         """Somebody replies to a question, open or not, through any process."""
-        asked = self.world.questions("ORDER BY state = 'open' DESC, id")
+        asked = self.world.questions("ORDER BY state = 'open' DESC, number")
         if not asked:
             return
         chosen = data.draw(st.sampled_from([*range(min(len(asked), 3)), len(asked) - 1]), "question")
@@ -309,6 +345,11 @@ class Schedules(RuleBasedStateMachine):
         self.replies += 1
         by, action = f"p{self.replies}", "accept" if yes else "decline"
         id, tenant, content = row["id"], row["tenant"], {"account": by}
+        remember = self.world.chance.choice(("", "", *row["question"].get("remember", ())))
+        if row["digest"]:
+            is_edited = bool(row["question"].get("schema")) and self.world.chance.random() < 0.2
+            content = {"arguments": {"amount": 6}} if is_edited else {}
+            COUNTS["replies with other arguments"] += is_edited
         if forgery == "id":
             id = id[:-4] + "zzzz"
         elif forgery == "beginning":
@@ -323,7 +364,7 @@ class Schedules(RuleBasedStateMachine):
             action, content = "accept", {"account": 5}
 
         async def work(process):
-            reply = Reply(action=action, content=content if action == "accept" else {})
+            reply = Reply(action=action, content=content if action == "accept" else {}, remember=remember)
             COUNTS["replies sent"] += 1
             handle = await process.chat.answer(id, reply, by=by, tenant=tenant, resume=resume)
             self.world.acknowledge(row["id"], by, action, forgery)
@@ -333,7 +374,7 @@ class Schedules(RuleBasedStateMachine):
         self.world.add(work, variant)
 
     @precondition(may_follow)
-    @rule(variant=st.sampled_from(VARIANTS))
+    @rule(variant=st.sampled_from(OTHERS))
     def look_around(self, variant):
         """A process takes up what can go on; two may try it at once."""
 
@@ -377,6 +418,16 @@ class Schedules(RuleBasedStateMachine):
                 if (whose, where) == (tenant, conversation)
             }
             self.world.loop.run_until_complete(self.store.delete(conversation, tenant=tenant))
+
+    @precondition(may_follow)
+    @rule(data=st.data())
+    def revoke(self, data):
+        """A remembered reply is revoked."""
+        found = self.world.questions("WHERE remembered != ''")
+        if found:
+            row = data.draw(st.sampled_from(found), "question")
+            COUNTS["replies revoked"] += 1
+            self.world.loop.run_until_complete(self.store.journal.revoke(row["id"], tenant=row["tenant"]))
 
     @precondition(may_follow)
     @rule(data=st.data())
@@ -466,7 +517,7 @@ class Schedules(RuleBasedStateMachine):
                     world.add(lambda process, id=id, tenant=tenant: process.chat.resume(id, tenant=tenant))
             for row in world.questions("WHERE state = 'open'"):
                 if world.chance.random() < 0.8 and number < 8:
-                    self.send(row, "", world.chance.random() < 0.5, VARIANTS[0], yes=world.chance.random() < 0.8)
+                    self.send(row, "", world.chance.random() < 0.5, None, yes=world.chance.random() < 0.8)
             self.run_out()
             if number >= 8:
                 world.pass_time(EXPIRES_S)
@@ -508,6 +559,8 @@ class Schedules(RuleBasedStateMachine):
         for turn, text in world.read("SELECT turn, data FROM journal_entries WHERE kind = 'reply'"):
             data = json.loads(text)
             noted[data["id"]].append((turn, data["reply"]))
+        records = world.read("SELECT data FROM journal_entries WHERE kind = 'tool'")
+        results = {each["call_id"]: each["result"] for each in (json.loads(text)["record"] for (text,) in records)}
         for id, row in rows.items():
             COUNTS[f"questions {row['state']}"] += 1
             COUNTS["approvals used"] += bool(row["used_by"] and row["digest"])
@@ -528,12 +581,18 @@ class Schedules(RuleBasedStateMachine):
             later = [each for each in rows.values() if each["question"]["call_id"] == row["question"]["call_id"]]
             if noted[id]:
                 COUNTS["replies acted on"] += 1
+                result = results.get(row["question"]["call_id"])
+                if action == "accept" and row["digest"] and not row["used_by"] and result and result["success"]:
+                    is_edited = "arguments" in row["reply"].get("content", {})
+                    assert is_edited or len(later) > 1, f"it was approved, has run, and did not use {row}: {result}"
             elif states.get(row["turn"]) in ("failed", "cancelled"):
                 COUNTS["replies to turns that ended otherwise"] += 1
             elif len(later) > 1 or row["turn"] in world.changed:
                 COUNTS["replies to calls that were changed"] += 1
             else:
-                raise AssertionError(f"a reply is lost: {row}, its turn is {states.get(row['turn'])}")
+                steps = world.read("SELECT kind, data FROM journal_entries WHERE turn = ? ORDER BY number", row["turn"])
+                shown = "\n".join(f"{kind} {data[:700]}" for kind, data in steps)
+                raise AssertionError(f"a reply is lost: {row}, its turn is {states.get(row['turn'])}:\n{shown}")
 
 
 def _execute(statement, values, database):
@@ -553,7 +612,13 @@ def simulate_time():
     """Make all clocks those of the simulated machine, the one for people included."""
     base.simulate_time()
     time.time = lambda: EPOCH + base.Clock.now
-    effect_rows.now_text = effect_rows.now_text  # it reads time.time
+    for module in (questions, steps, policies):
+        module.run_in_thread = at_once  # threads would run beside the machine
+
+
+async def at_once(function, *args, **rest):
+    """Call a function, as run_in_thread does, here."""
+    return function(*args)
 
 
 BREAKS = ("use", "digest", "suspend", "reply")
@@ -561,11 +626,6 @@ BREAKS = ("use", "digest", "suspend", "reply")
 
 def break_order(what):
     """Change the order of things, to see that the machine notices."""
-    from flexchat.calls.effects import Effects
-    from flexchat.plugin.call import Call
-    from flexchat.turn.questions import Approval
-    from flexchat_sqlite.journal import SqliteJournal
-
     if what == "use":  # an approval is not used up
         claim = Effects.claim
 
@@ -575,9 +635,7 @@ def break_order(what):
         Effects.claim = unapproved
     elif what == "digest":  # an approval is for any arguments
         Call.approval_digest = lambda self, policy=None: f"{self.turn.id} {self.path}"
-        from flexchat.turn import journal
-
-        journal._place_of = lambda place, digest, question: (place, question.digest)
+        turn_journal._place_of = lambda place, digest, question: (place, question.digest)
     elif what == "suspend":  # a reply that has come meanwhile is overlooked
         suspend = SqliteJournal.suspend
 
@@ -597,8 +655,6 @@ def break_order(what):
             return await answer(self, id, tenant=tenant, reply=reply, by=by)
 
         SqliteJournal.answer = twice
-    assert ClaimEffect
-    assert Approval
 
 
 def run(schedules, seed, store, *, steps=50, shrinks=True):
