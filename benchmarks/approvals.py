@@ -174,7 +174,7 @@ class World(base.World):
         self.ran = []  # (turn, call, tool)
         self.used = {}  # what an approval let run, by the id of its question
         self.acknowledged = collections.defaultdict(list)
-        self.faults, self.changed, self.deleted = [], set(), set()
+        self.faults, self.changed, self.deleted, self.ran_by_another = [], set(), set(), set()
         self.in_use = collections.Counter()
 
     def add(self, work, variant=None):
@@ -221,6 +221,10 @@ class World(base.World):
         unused = [id for id in fits if id not in self.used]
         if not unused and self.is_remembered(process, context, name, params):
             COUNTS["runs by a remembered reply"] += 1
+            self.ran_by_another.add(context.call_id)
+            for each in self.questions("WHERE turn = ? AND state = 'replied' AND digest != ''", context.turn_id):
+                if each["question"]["call_id"] == context.call_id and each["reply"]["action"] == "decline":
+                    self.faults.append(f"{call} with {params} ran, although it was rejected: {each}")
         elif not unused:
             of_tool = [each for each in self.questions() if each["question"]["tool"] == name]
             self.faults.append(
@@ -585,8 +589,12 @@ class Schedules(RuleBasedStateMachine):
                 if action == "accept" and row["digest"] and not row["used_by"] and result and result["success"]:
                     is_edited = "arguments" in row["reply"].get("content", {})
                     assert is_edited or len(later) > 1, f"it was approved, has run, and did not use {row}: {result}"
+            elif action == "decline" and "rejected by" in str(results.get(row["question"]["call_id"], {}).get("error")):
+                COUNTS["replies acted on"] += 1
             elif states.get(row["turn"]) in ("failed", "cancelled"):
                 COUNTS["replies to turns that ended otherwise"] += 1
+            elif row["question"]["call_id"] in world.ran_by_another:
+                COUNTS["replies to calls that another reply had let run"] += 1
             elif len(later) > 1 or row["turn"] in world.changed:
                 COUNTS["replies to calls that were changed"] += 1
             else:
@@ -657,7 +665,7 @@ def break_order(what):
         SqliteJournal.answer = twice
 
 
-def run(schedules, seed, store, *, steps=50, shrinks=True):
+def run(schedules, seed, store, *, steps=35, shrinks=True):
     """Run so many schedules on a store.
 
     Raises:

@@ -456,6 +456,18 @@ async def test_after_a_no_once_asks_again(open_chat, desk):
     assert desk.done == []
 
 
+async def test_other_arguments_for_a_call_count_before_a_yes_to_another(open_chat, desk):
+    async with open_chat(pays(5, 6), approvals=[{"ask": "once"}]) as chat:
+        turn = await suspended(chat)
+        by_amount = {each.question.details["arguments"]["amount"]: each for each in turn.pending}
+        await answered(chat, by_amount[5], edit(amount=1))
+        turn = await answered(chat, by_amount[6])
+        while turn.pending:
+            turn = await answered(chat, turn.pending[0])
+
+    assert sorted(desk.done) == [("pay", 1, "ann"), ("pay", 6, "ann")]
+
+
 class Doubles:
     """A step of another plugin that changes what was approved."""
 

@@ -81,13 +81,16 @@ class ApprovalStep:
         if index is None or is_free:
             return await rest()
         policy, keys = self.policies[index], keys_of(call, self.policies[index])
-        earlier = await self._remembered(call, keys)
+        asked = None if call.is_new else await self._row(call, policy)
+        # A reply to this very call counts before one to another.
+        is_open = asked is None or asked.state == "open"
+        earlier = await self._remembered(call, keys) if is_open else None
         if earlier is not None:
             call.note(f"approved: {earlier.replied_by or 'the user'} has approved such calls at {earlier.replied_at}")
             call.is_approved = True
             return await rest()
         # What was decided before a person was asked, before a crash, is not decided again.
-        decision = None if await self._was_asked(call, policy) else await self._decision(call, policy)
+        decision = None if asked is not None else await self._decision(call, policy)
         if decision is not None and not decision.is_approved:
             return _rejected(call, decision.by, decision.reason)
         if decision is not None:
@@ -183,9 +186,6 @@ class ApprovalStep:
         """Return the questions about a call of the model that have a reply, the newest first."""
         rows = [row for row in await self._questions(call) if row.question.call_id == call.id and row.question.digest]
         return [row for row in rows if row.reply is not None]
-
-    async def _was_asked(self, call: Call, policy: Policy) -> bool:
-        return not call.is_new and await self._row(call, policy) is not None
 
     async def _row(self, call: Call, policy: Policy) -> PendingQuestion | None:
         """Return the newest kept question about this very call; None if there is none."""
