@@ -43,6 +43,7 @@ from .config.wording import (
     is_secret_name as is_secret_name,
     is_secret_path as is_secret_path,
     printable as printable,
+    visible as visible,
     shortened as shortened,
     format_path as format_path,
 )

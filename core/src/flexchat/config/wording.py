@@ -16,6 +16,9 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET_WORDS = {"apikey", "authorization", "cookie", "credential", "credentials", "passphrase", "passwd", "password"}
 _SECRET_WORDS |= {"passwords", "pwd", "secret", "secrets", "token"}
 
+# Invisible although Unicode counts them as printable: fillers and variation selectors, which can carry a hidden text.
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+
 
 def format_path(path: KeyPath) -> str:
     """Return a path in readable form: ``responses[1].tools.allowed_tools[0]``."""
@@ -72,6 +75,11 @@ def shortened(text: str, limit: int = 80) -> str:
 def printable(text: str) -> str:
     """Return the text with line ends, control characters and the like escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def visible(text: str) -> str:
+    """Return the text with each invisible character but the line end as JSON escapes it: controls, bidirectional."""
+    return "".join(c if c == "\n" or (c.isprintable() and not _BLANK.match(c)) else json.dumps(c)[1:-1] for c in text)
 
 
 def is_secret_name(name: str) -> bool:

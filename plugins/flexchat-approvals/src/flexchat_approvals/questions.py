@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from flexchat.host import Mask, copied, printable, schema_problems
+from flexchat.host import Mask, copied, schema_problems, visible
 from flexchat.plugin import Call, TurnInfo
 from flexchat.store import PendingQuestion
 
@@ -24,7 +24,7 @@ def message_of(call: Call, mask: Mask) -> str:
     name = call.name if tool.source is None else f"{tool.source}/{call.name}"
     if not call.arguments:
         return f"Run {name} without arguments?"
-    return f"Run {name} with {printable(json.dumps(mask.data(call.arguments), ensure_ascii=False))}?"
+    return f"Run {name} with {visible(json.dumps(mask.data(call.arguments), ensure_ascii=False))}?"
 
 
 def schema_of(parameters: Mapping[str, Any]) -> dict[str, Any]:

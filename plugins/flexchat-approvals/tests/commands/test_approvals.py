@@ -166,7 +166,8 @@ def test_an_edited_call_is_asked_about_again(run, shop):
     (id,) = shop.begin(500)
 
     ran = run("approve", id, "--edit", '{"amount": 50}')
-    assert ran.status == 0
+    assert ran.status == 3
+    assert f"{id[:13]} is edited" in ran.err
     assert 'its turn waits for another reply: Run pay with {"amount": 50}?' in ran.err
     assert shop.paid == []
 

@@ -7,13 +7,13 @@ import contextlib
 import functools
 import json
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import click
+from flexchat.config.wording import visible
 from flexchat.domain import Implementation, QuestionAnswered, ToolDefinition
 from flexchat.domain.questions import NOBODY, Question, Reply
 from flexchat.plugin.foreign import run_in_thread
@@ -28,9 +28,6 @@ _MAX_CHARS = 20_000
 _MAX_LINE = 64 * 1024
 _YES = ("y", "yes")
 _SCOPES = {"conversation": "yes for this conversation", "always": "yes always"}
-
-# Invisible although Unicode counts them as printable: fillers and variation selectors, which can carry a hidden text.
-_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 
 
 class Questions:
@@ -237,11 +234,6 @@ def _choices(one: Mapping[str, Any]) -> list[str]:
             titled = [each for each in one[key] if isinstance(each, Mapping) and "const" in each]
             choices = [f"{each['const']}: {each['title']}" if each.get("title") else each["const"] for each in titled]
     return [*map(str, choices)] if isinstance(choices, list | tuple) else []
-
-
-def visible(text: str) -> str:
-    """Return the text with each invisible character but the line end as JSON escapes it: controls, bidirectional."""
-    return "".join(c if c == "\n" or (c.isprintable() and not _BLANK.match(c)) else json.dumps(c)[1:-1] for c in text)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import click
 import flexchat_cli as cli
 from flexchat import FlexChat, Turn
-from flexchat.host import json_error_message, printable
+from flexchat.host import json_error_message, visible
 from flexchat.plugin import Reply
 from flexchat.store import PendingQuestion, TurnJournal
 from flexchat_cli import CommandContext, UsageError
@@ -39,8 +39,8 @@ async def list_(context: CommandContext, is_all: bool, limit: int, tenant: str) 
     for each in questions:
         state = f"expires {_minute(each.expires_at)}" if each.state == "open" else _state_of(each)
         kind = each.question.details.get("policy") or each.question.tool
-        context.terminal.out(f"{each.id[:_SHORT_ID]}  {_minute(each.asked_at)}  {state}  {printable(str(kind))}", "dim")
-        context.terminal.out(f"  {printable(each.question.message)}")
+        context.terminal.out(f"{each.id[:_SHORT_ID]}  {_minute(each.asked_at)}  {state}  {visible(str(kind))}", "dim")
+        context.terminal.out(f"  {visible(each.question.message)}")
     context.terminal.say("to reply: flexchat approvals approve ID, or reject ID", "dim")
 
 
@@ -119,7 +119,7 @@ async def rules_list(context: CommandContext, limit: int, tenant: str) -> None:
     shown = []
     for row in rows:
         scope = next((name for name, key in row.question.remember.items() if key == row.remembered), "")
-        what = row.question.tool if scope == "" else printable(row.question.message) or row.question.tool
+        what = row.question.tool if scope == "" else visible(row.question.message) or row.question.tool
         where = f" ({row.conversation})" if scope != "always" and row.conversation else ""
         shown.append(
             (row.id[:_SHORT_ID], _minute(row.replied_at), row.replied_by, _SCOPES.get(scope, scope), what + where)
@@ -152,15 +152,15 @@ async def _reply(context: CommandContext, id: str, reply: Reply, no_wait: bool, 
     terminal = context.terminal
     if context.json:
         terminal.json({"question": asked.to_dict(), "turn": turn.to_dict() if turn is not None else None})
-        return cli.OK
-    verb = "approved" if reply.action == "accept" else "rejected"
+        return cli.PENDING if turn is not None and turn.pending else cli.OK
+    verb = "rejected" if reply.action != "accept" else "edited" if "arguments" in reply.content else "approved"
     if turn is None:
         why = "a process that runs such turns goes on with it" if no_wait else "the process that runs it goes on"
         terminal.say(f"{asked.id[:_SHORT_ID]} is {verb}; {why}", "dim")
         return cli.OK
     terminal.say(f"{asked.id[:_SHORT_ID]} is {verb}", "dim")
     _print_turn(context, turn)
-    return cli.OK
+    return cli.PENDING if turn.pending else cli.OK
 
 
 def _print_turn(context: CommandContext, turn: Turn) -> None:
@@ -170,7 +170,7 @@ def _print_turn(context: CommandContext, turn: Turn) -> None:
     if turn.content:
         terminal.out(turn.content)
     for each in turn.pending:
-        terminal.say(f"its turn waits for another reply: {printable(each.question.message)}")
+        terminal.say(f"its turn waits for another reply: {visible(each.question.message)}")
         terminal.say(f"  flexchat approvals approve {each.id[:_SHORT_ID]}, or reject {each.id[:_SHORT_ID]}", "dim")
 
 
@@ -209,13 +209,14 @@ def _print_json(context: CommandContext, name: str, data: Any) -> None:
     if data:
         context.terminal.out(f"{name}:")
         for line in json.dumps(data, ensure_ascii=False, indent=2).splitlines():
-            context.terminal.out(f"  {printable(line)}")
+            context.terminal.out(f"  {visible(line)}")
 
 
 def _state_of(asked: PendingQuestion) -> str:
     if asked.state != "replied" or asked.reply is None:
         return asked.state
     verb = {"accept": "accepted", "decline": "rejected"}.get(asked.reply.action, "closed")
+    verb = "edited" if asked.question.digest and "arguments" in asked.reply.content else verb
     return f"{verb} by {asked.replied_by or 'the user'}"
 
 
