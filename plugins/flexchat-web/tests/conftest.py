@@ -14,11 +14,13 @@ from web_fixtures import (
     told,
     told_plugin,
 )
+from web_streams import listening
 
 __all__ = [
     "client",
     "client_of_fixture",
     "config_file",
+    "listening",
     "new_app",
     "new_client",
     "page_files",

@@ -50,11 +50,13 @@ class LiveQuestions:
         entry = self._open.get((tenant, id))
         return None if entry is None or entry[1].done() else entry[0]
 
-    def answer(self, tenant: str, id: str, reply: Reply) -> None:
-        """Pass a valid reply to the call that waits for it, if one does here."""
+    def answer(self, tenant: str, id: str, reply: Reply) -> bool:
+        """Pass a valid reply to the call that waits for it; return whether one did here."""
         entry = self._open.get((tenant, id))
-        if entry is not None and not entry[1].done():
-            entry[1].set_result(reply)
+        if entry is None or entry[1].done():
+            return False
+        entry[1].set_result(reply)
+        return True
 
 
 def reply_in(row: PendingQuestion) -> Reply | None:

@@ -221,7 +221,8 @@ async def answer(live: LiveQuestions, id: str, reply: Reply, *, tenant: str, by:
     reply = reply if reply.action == "accept" else attrs.evolve(reply, content={})
     if row is not None and journal is not None:
         row = await journal.answer(question.id, tenant=tenant, reply=reply, by=by)
-    live.answer(tenant, question.id, reply)
+    if not live.answer(tenant, question.id, reply) and row is None:
+        raise UnknownQuestionError(id)  # another reply came while this one was checked
     return row
 
 

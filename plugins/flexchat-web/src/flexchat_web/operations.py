@@ -60,6 +60,11 @@ class Call:
     session: str = ""
     is_stranger: bool = False
 
+    @property
+    def user(self) -> str:
+        """The name under which the client acts, for records: its token's tenant, or "web"."""
+        return self.tenant if self.serving.settings.tokens else "web"
+
 
 @attrs.frozen
 class Json:

@@ -19,8 +19,6 @@ from .operations import Event, Json, Reply, Stream, Text, Written
 from .problems import ApiError
 
 if TYPE_CHECKING:
-    from flexchat import Turn
-
     from .serving import Serving
 
 KEEP_ALIVE_SECONDS = 15.0
@@ -262,9 +260,9 @@ async def _pieces(value: Any) -> AsyncIterator[bytes]:
     yield closing
 
 
-async def turn_reply(serving: Serving, turn: Turn, data: Mapping[str, Any], headers: Mapping[str, str]) -> Reply:
+async def turn_reply(serving: Serving, content: str, data: Mapping[str, Any], headers: Mapping[str, str]) -> Reply:
     """Make the answer that *data* of a turn is; encoded in pieces if the turn's text is long."""
-    if len(turn.content) <= MAX_CHARACTERS:
+    if len(content) <= MAX_CHARACTERS:
         return Json(data, headers=headers)
     async with serving.shared(LongAnswers):
         return Written(await encoded_in_pieces(data), headers=headers)

@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
 
+QUESTIONS_EXPIRE_S = 7 * 86_400.0
+"""How long a question of a kept turn is open, unless the configuration has questions.expires."""
+
 _Seen = tuple[tuple[tuple[int, ...], ...], str]
 """A version of the file: its stat data and the digest of its bytes."""
 
@@ -46,7 +49,8 @@ class Settings:
         allow_env: Environment variables that a configuration in a request may use.
         unheard_seconds: The longest time a turn continues without a listener; 0: it ends with the connection.
         most_unheard: Most such turns per tenant; beyond that, the one without a listener for longest is cancelled.
-        resume: Whether turns left by processes that died are resumed.
+        resume: Whether turns left by processes that died are resumed, and accepted ones are run.
+        accept_only: Whether turns are only accepted, and run by other processes: workers.
     """
 
     tokens: Mapping[str, str] = attrs.field(factory=dict, repr=False)
@@ -59,6 +63,7 @@ class Settings:
     unheard_seconds: float = 60.0
     most_unheard: int = 32
     resume: bool = True
+    accept_only: bool = False
 
     @edit.default
     def _on_this_machine(self) -> bool:
@@ -278,7 +283,10 @@ class Serving:
         read = host.read_config(source)
         self._others = tuple(read.document.others)  # even if it cannot be used: mending one of them is a change
         plugins = host.as_configured(self._installed, read)
-        return read, plugins, FlexChat.from_config(read, plugins=plugins)
+        chat = FlexChat.from_config(read, plugins=plugins)
+        if chat.config.questions.expires_s is None:
+            chat.questions_expire_s = QUESTIONS_EXPIRE_S
+        return read, plugins, chat
 
     def _put_in_force(self, chat: FlexChat) -> _Loan:
         loan = _Loan(chat)

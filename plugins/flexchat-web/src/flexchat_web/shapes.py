@@ -108,7 +108,7 @@ COST: Schema = {
     **record({"amount": str | None, "currency": str, "unpriced": list[str]}),
     "description": "amount: a decimal number, null if nothing is priced; unpriced: why something is missing from it.",
 }
-TURN_STATUS: Schema = {"enum": ["done", "cancelled", "failed"]}
+TURN_STATUS: Schema = {"enum": ["done", "cancelled", "failed", "suspended", "accepted"]}
 ROUND = record(
     {
         "llm": str,
@@ -138,6 +138,11 @@ TURN = record(
     max_iterations_reached=bool,
     conversation=str,
     parsed={},
+    pending={
+        "type": "array",
+        "items": TABLE,
+        "description": "Open questions, as in /api/questions.",
+    },
 )
 TURN_PROBLEMS: tuple[int, ...] = (403, 404, 409, 413, 422, 429, 502, 503, 504)
 """What a turn may fail with, in addition to what every request may."""

@@ -88,7 +88,7 @@ async def test_an_interrupted_turn_is_ended_and_its_conversation_has_what_it_did
     """Once: after that it has ended."""
     id = await leave_turn(client.journal)
     turn = (await client.post(f"/api/turns/{id[:8]}/cancel")).json()["turn"]
-    assert (turn["id"], turn["status"]) == (id, "failed")
+    assert (turn["id"], turn["status"]) == (id, "cancelled")
     (kept,) = (await client.get("/api/conversations/c")).json()["turns"]
     assert (kept["id"], kept["messages"][0]["content"]) == (id, "Pay for the tea")
     again = await client.post(f"/api/turns/{id}/cancel")

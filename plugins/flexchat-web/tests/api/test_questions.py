@@ -1,10 +1,9 @@
-"""Questions of tools over HTTP: an event of the stream, and a reply that counts once."""
+"""Questions of tools over HTTP, asked live: an event of the stream, and a reply that counts once."""
 
 import asyncio
 
 import pytest
 from flexchat_testing import calls
-from flexchat_web.api.chat import Questions
 
 SHOP = """
 from flexchat import ToolContext
@@ -36,9 +35,11 @@ async def shop(told, tmp_path, monkeypatch):
 
 
 async def waiting(app):
-    """Return the ids of the open questions, once there are some."""
-    while not (found := [*app.serving.shared(Questions)._open]):  # noqa: ASYNC110  nothing tells of it
-        await asyncio.sleep(0)
+    """Return the ids of the questions that calls of this process wait for, once there are some."""
+    async with app.serving.chat() as chat:
+        live = chat._engine.parts.questions
+        while not (found := [id for _, id in live._open]):  # noqa: ASYNC110  there is nothing to wait for
+            await asyncio.sleep(0)
     return found
 
 
@@ -163,4 +164,3 @@ async def test_a_turn_that_ends_closes_its_question(shop, sse):
     (closed,) = [data for name, data in events if name == "question_answered"]
     assert closed == {"id": id, "action": "cancel", "why": "the turn ended before there was a reply"}
     assert (await client.post(f"/api/questions/{id}/reply", json={"action": "decline"})).status_code == 404
-    assert not app.serving.shared(Questions)._open

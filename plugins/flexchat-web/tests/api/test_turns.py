@@ -1,20 +1,18 @@
 """Turns that outlive the connections of those who listen: joined at any event, cancelled, left alone."""
 
 import asyncio
-import contextlib
 import gc
-import json
 import random
 import tracemalloc
 from pathlib import Path
 
-import httpx
 import pytest
 from flexchat_sdk import ProviderOverloadedError
 from flexchat_testing import ScriptedProvider, calls, says
 from flexchat_web.api import turns as turns_module
 from flexchat_web.api.turns import Turns
 from web_leftovers import leave_turn
+from web_streams import begin, heard, join, until
 
 WEATHER = ("get_weather", {"city": "Rome"})
 LONG = " ".join(f"word{number}" for number in range(150))
@@ -61,70 +59,6 @@ def waiting(told):
     model = Waiting()
     told._plugin.provider = model.provider()
     return model
-
-
-@pytest.fixture
-async def listening(told):
-    """A server on a socket within this loop: await listening(**settings) gives a client that really streams."""
-    import uvicorn
-
-    async with contextlib.AsyncExitStack() as stack:
-
-        async def start(**settings):
-            app = told.app(**settings)
-            server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="on", ws="none"))
-            server.config.load()
-            serving = asyncio.create_task(server.serve())
-            await until(lambda: server.started)
-
-            async def end():
-                server.should_exit = True
-                await asyncio.wait_for(serving, 10)
-
-            stack.push_async_callback(end)
-            port = server.servers[0].sockets[0].getsockname()[1]
-            client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10)
-            client.app = app
-            return await stack.enter_async_context(client)
-
-        yield start
-
-
-async def heard(response, most=None):
-    """The events of a stream, (id, name, data), until it ends or that many have come."""
-    found, event = [], {}
-    async for line in response.aiter_lines():
-        if line.startswith(":"):
-            continue
-        if line:
-            name, _, value = line.partition(": ")
-            event[name] = value
-        elif event:
-            found.append((int(event["id"]), event["event"], json.loads(event["data"])))
-            event = {}
-            if len(found) == most:
-                break
-    return found
-
-
-async def begin(client, most, **body):
-    """Begin a turn and leave after that many events."""
-    async with client.stream("POST", "/chat/api", json={"prompt": "Rome?", "stream": True, **body}) as response:
-        assert response.status_code == 200
-        return await heard(response, most)
-
-
-async def join(client, id, after=0, most=None, **headers):
-    headers["last-event-id"] = str(after)
-    async with client.stream("GET", f"/api/turns/{id}/events", headers=headers) as response:
-        assert response.status_code in (200, 204)
-        return await heard(response, most)
-
-
-async def until(true):
-    async with asyncio.timeout(30):
-        while not true():  # noqa: ASYNC110  there is nothing to wait for
-            await asyncio.sleep(0.001)
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,14 @@
-"""Chatting: a message in, a turn or its events out; questions of tools to the client; and why a rule would answer."""
+"""Chatting: a message in, a turn or its events out; and why a rule would answer."""
 
 from __future__ import annotations
 
-import asyncio
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-import attrs
-from flexchat import CollectionChoice, OnQuestion, Question, Turn, read_history
-from flexchat import Reply as QuestionReply
-from flexchat.host import reply_problem
+from flexchat import CollectionChoice, read_history
+from flexchat.host import wait_for_answer
 
 from .. import shapes
 from ..operations import Call, Json, Operations, Reply, Stream, Written
@@ -22,8 +21,6 @@ from .turns import INTERRUPTED, Turns, begun, replayed
 if TYPE_CHECKING:
     from flexchat import Explanation, FlexChat
     from flexchat.host import ResponseRule
-
-    from ..serving import Serving
 
 REPLAYED = {"Idempotent-Replayed": "true"}
 """Of an answer to a request that an earlier one with the same key had made before."""
@@ -51,49 +48,6 @@ def _no_prompt(body: Any) -> str | None:
 
 
 operation = Operations("chat", problems=shapes.TURN_PROBLEMS)
-questions = Operations("turns")
-
-
-@attrs.frozen
-class _Open:
-    question: Question
-    tenant: str
-    reply: asyncio.Future[QuestionReply]
-
-
-class Questions:
-    """The questions that wait for a reply, of all turns that run here."""
-
-    def __init__(self, serving: Serving) -> None:
-        self._open: dict[str, _Open] = {}
-
-    def asking(self, tenant: str) -> OnQuestion:
-        """Return the handler that sends questions to a tenant's clients as events, and awaits the reply over HTTP."""
-
-        async def ask(question: Question) -> QuestionReply:
-            waiting = _Open(question, tenant, asyncio.get_running_loop().create_future())
-            self._open[question.id] = waiting
-            try:
-                return await waiting.reply
-            finally:
-                del self._open[question.id]
-
-        return ask
-
-    def reply(self, id: str, tenant: str, reply: QuestionReply) -> None:
-        """Give a question its reply: the first that fits counts.
-
-        Raises:
-            ApiError: 404: it is not open, or belongs to another tenant; 422: the reply does not fit.
-        """
-        waiting = self._open.get(id)
-        if waiting is None or waiting.tenant != tenant or waiting.reply.done():
-            text = "there is no such question here, or it is no longer open: it has its reply, or its turn has ended"
-            raise ApiError(404, text, kind="unknown-question")
-        problem = reply_problem(waiting.question, reply)
-        if problem:
-            raise ApiError(422, f"the reply does not fit the question: {problem}", kind="reply")
-        waiting.reply.set_result(reply)
 
 
 @operation(
@@ -108,6 +62,10 @@ class Questions:
             conversation=shapes.CONVERSATION_ID,
             stream=bool,
             questions={**shapes.SWITCH, "description": "Whether the client shows questions of tools, and replies."},
+            accept={
+                **shapes.SWITCH,
+                "description": "Answer 202 at once; the turn runs when it can.",
+            },
             retryCount={"description": "Not read."},
             selectedModels={"description": "Not read."},
         ),
@@ -115,7 +73,10 @@ class Questions:
     },
     refusal=_no_prompt,
     max_body_bytes=4 * 1024 * 1024,
-    answer=record({**dict.fromkeys(("response", "status", "topic", "service", "model"), str), "turn": shapes.TURN}),
+    answers={
+        200: record({**dict.fromkeys(("response", "status", "topic", "service", "model"), str), "turn": shapes.TURN}),
+        202: record({"id": str, "conversation": str}),
+    },
     takes_key=True,
     streams=True,
 )
@@ -124,29 +85,50 @@ async def _chat(call: Call) -> Reply:
     body, turns = call.body, call.serving.shared(Turns)
     request = {**_request_fields(body), **_options(body), "conversation": body.get("conversation")}
     if body.get("questions"):  # a client that does not show questions must not be waited for
-        request["on_question"] = call.serving.shared(Questions).asking(call.tenant)
+        request["on_question"] = wait_for_answer
+    if body.get("accept") or call.serving.settings.accept_only:
+        return await _accepted(call, turns, request)
     is_stream, stopped = body.get("stream", call.wants_stream), INTERRUPTED if request["conversation"] else None
     if call.key is None:
         if is_stream:
             return Stream(begun(turns, call.tenant, **request), stopped=stopped)
         async with call.serving.chat() as chat:
             turn = await chat.respond(**request, tenant=call.tenant)
-        return await _answered(call, turn, {})
+        return await _answered(call, turn_data(turn), {})
     joined, is_repeat = await turns.join(call.tenant, call.key, lambda chat: (chat, request))
     headers = REPLAYED if is_repeat else {}
     if not is_stream:
         with turns.listening(joined):
-            return await _answered(call, await joined.handle.result(), headers)
+            return await _answered(call, turn_data(await joined.handle.result()), headers)
     if turns.find(joined.handle.id, call.tenant) is None:
         return Stream(replayed(joined), headers)
     return Stream(begun(turns, call.tenant, joined=joined), headers, stopped=stopped)
 
 
-async def _answered(call: Call, turn: Turn, headers: Mapping[str, str]) -> Reply:
-    status = "success" if turn.status == "done" else turn.status
-    answer = {"response": turn.content, "status": status, "topic": turn.profile.topic}
-    data = {**answer, "service": turn.response.llm, "model": turn.response.model, "turn": turn_data(turn)}
-    return await turn_reply(call.serving, turn, data, headers)
+async def _answered(call: Call, turn: Mapping[str, Any], headers: Mapping[str, str]) -> Reply:
+    status = "success" if turn["status"] == "done" else turn["status"]
+    answer = {"response": turn["content"], "status": status, "topic": turn.get("topic", "")}
+    data = {**answer, "service": turn.get("service", ""), "model": turn.get("model", ""), "turn": turn}
+    return await turn_reply(call.serving, turn["content"], data, headers)
+
+
+async def _accepted(call: Call, turns: Turns, request: Mapping[str, Any]) -> Reply:
+    """Accept a turn, and answer with its id; if only the server wants it accepted, with what becomes of it."""
+    async with call.serving.chat() as chat:
+        id = await chat.submit(**request, tenant=call.tenant, idempotency_key=call.key)
+    turns.wake()
+    if call.body.get("accept"):
+        place = {"location": f"{call.base}/api/turns/{id}/events"}
+        return Json({"id": id, "conversation": request["conversation"]}, status=202, headers=place)
+    events = turns.events(id, call.tenant, is_waiting=False)
+    if call.body.get("stream", call.wants_stream):
+        return Stream(events, stopped=INTERRUPTED)
+    async with aclosing(events):
+        last = [event async for event in events][-1]
+    data = json.loads(last.data) if isinstance(last.data, str) else last.data
+    if last.name == "error":
+        raise ApiError(data["status"], data["detail"], kind=data["type"].rpartition(":")[2])
+    return await _answered(call, data, {})
 
 
 @operation(
@@ -212,20 +194,3 @@ def _options(body: dict[str, Any]) -> dict[str, Any]:
     return options | {
         name: int(options[name]) for name in ("max_tokens", "seed") if name in options
     }  # 5.0 is an integer
-
-
-@questions(
-    "POST",
-    "/api/questions/{id}/reply",
-    body={
-        **body_schema({"action": {"enum": ["accept", "decline", "cancel"]}}, content=dict | None),
-        "examples": [{"action": "accept", "content": {"seat": "window"}}],
-    },
-    answer=record({"id": str, "action": str}),
-    problems=(404, 422),
-)
-async def reply_to_question(call: Call) -> Reply:
-    """Reply to a question that a tool asks in a turn; its event has the id."""
-    reply = QuestionReply(action=call.body["action"], content=call.body.get("content") or {})
-    call.serving.shared(Questions).reply(call.path["id"], call.tenant, reply)
-    return Json({"id": call.path["id"], "action": reply.action})

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
+import attrs
 import flexchat
-from flexchat import Question, StreamEvent, ToolResult, Turn
+from flexchat import PendingQuestion, Question, StreamEvent, ToolResult, Turn
 from flexchat.store import ConversationTurn
 from flexchat_sdk import ToolCallDelta, ToolCallStart
 
@@ -72,20 +74,37 @@ def event_of(happened: StreamEvent, mask: Callable[[str], str]) -> Event | None:
             far = {"progress": happened.progress, "total": happened.total, "message": happened.message}
             return Event("tool_progress", {"call_id": happened.call_id, "name": happened.tool, **far})
         case flexchat.QuestionAsked(question=question):
-            return Event("question", _question(question))
+            return Event("question", question_data(question))
         case flexchat.QuestionAnswered(question=question, reply=reply):
             why = {"why": reply.why} if reply.why else {}
             return Event("question_answered", {"id": question.id, "action": reply.action, **why})
         case flexchat.TurnFinished() | flexchat.TurnCancelled():
             return Event("turn", turn_data(happened.turn))
+        case flexchat.TurnSuspended() if happened.turn.status == SUSPENDED:  # or accepted: nothing of it has happened
+            return Event(SUSPENDED, turn_data(happened.turn))
     return _piece(happened)
 
 
-def _question(question: Question) -> dict[str, Any]:
-    schema = {} if question.schema is None else {"schema": dict(question.schema)}
-    url = {"url": question.url} if question.url else {}
-    fields = {"id": question.id, "call_id": question.call_id, "tool": question.tool, "message": question.message}
-    return {**fields, **schema, **url}
+SUSPENDED = "suspended"
+"""Name of the event with which a turn begins to wait for a reply."""
+
+
+def question_data(question: Question) -> dict[str, Any]:
+    """Return a question's data for clients; the arguments of an approval also as a text to be shown."""
+    data = {name: value for name, value in attrs.asdict(question).items() if value or name == "message"}
+    details = data.get("details", {})
+    return {**data, "arguments_text": _shown(details["arguments"])} if "arguments" in details else data
+
+
+def pending_data(pending: PendingQuestion) -> dict[str, Any]:
+    """Return a kept question's data for clients, with its state and its reply."""
+    return {"id": pending.id, **attrs.asdict(pending), "question": question_data(pending.question)}
+
+
+def _shown(data: Any) -> str:
+    # Characters that are invisible, or change the order of those around them, appear as JSON's escapes.
+    text = json.dumps(data, ensure_ascii=False, indent=2)
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def turn_data(turn: Turn) -> dict[str, Any]:
@@ -93,6 +112,8 @@ def turn_data(turn: Turn) -> dict[str, Any]:
     data = {key: value for key, value in turn.to_dict().items() if key not in _INTERNAL}
     if turn.response.tool_calls is not None:
         data["tool_calls"] = [record.to_dict() for record in turn.response.tool_calls]
+    if turn.pending:
+        data["pending"] = [pending_data(each) for each in turn.pending]
     return data
 
 

@@ -35,12 +35,13 @@ turns = Operations("turns", problems=(404, 503))
 effects = Operations("effects", problems=(404, 503))
 
 
-def _query(entry: Schema) -> dict[str, Schema]:
+def list_query(entry: Schema) -> dict[str, Schema]:
+    """Return the parameters of a list's query, for the schema of its entries."""
     states = {"type": "string", "enum": entry["properties"]["state"]["enum"]}
     return {"state": states, "conversation": CONVERSATION_ID, **PAGE}
 
 
-def _chosen(call: Call) -> dict[str, Any]:
+def list_arguments(call: Call) -> dict[str, Any]:
     """Return the arguments of the chat's lists for the parameters of a query."""
     query = call.query
     states = [query["state"]] if "state" in query else None
@@ -48,11 +49,11 @@ def _chosen(call: Call) -> dict[str, Any]:
     return {"states": states, "conversation": query.get("conversation"), "tenant": call.tenant, **page}
 
 
-@turns("GET", "/api/turns", query=_query(_TURN), answer=record({"turns": listed(_TURN)}))
+@turns("GET", "/api/turns", query=list_query(_TURN), answer=record({"turns": listed(_TURN)}))
 async def list_turns(call: Call, chat: FlexChat) -> Reply:
     """List the turns of kept conversations, newest first."""
     with _not_kept():
-        return Json({"turns": [attrs.asdict(turn) for turn in await chat.turns(**_chosen(call))]})
+        return Json({"turns": [attrs.asdict(turn) for turn in await chat.turns(**list_arguments(call))]})
 
 
 @turns("GET", "/api/turns/{id}", answer=_WITH_STEPS)
@@ -78,10 +79,10 @@ def _not_kept() -> Iterator[None]:
         raise ApiError(404, str(error), kind="no-journal") from None
 
 
-@effects("GET", "/api/effects", query=_query(_EFFECT), answer=record({"effects": listed(_EFFECT)}))
+@effects("GET", "/api/effects", query=list_query(_EFFECT), answer=record({"effects": listed(_EFFECT)}))
 async def list_effects(call: Call, chat: FlexChat) -> Reply:
     """List the changes that tools have made, or may have made, newest first."""
-    return Json({"effects": [_facts(effect) for effect in await chat.effects(**_chosen(call))]})
+    return Json({"effects": [_facts(effect) for effect in await chat.effects(**list_arguments(call))]})
 
 
 @effects("GET", "/api/effects/{id}", answer=_WITH_RESULT)
@@ -102,9 +103,8 @@ async def show_effect(call: Call, chat: FlexChat) -> Reply:
 )
 async def settle_effect(call: Call, chat: FlexChat) -> Reply:
     """Settle an unknown effect: done if it happened, failed if it did not."""
-    by = call.tenant if call.serving.settings.tokens else "web"
     effect = await chat.settle_effect(
-        call.path["id"], call.body["state"], by=by, note=call.body.get("note", "").strip(), tenant=call.tenant
+        call.path["id"], call.body["state"], by=call.user, note=call.body.get("note", "").strip(), tenant=call.tenant
     )
     return Json(_whole(effect))
 

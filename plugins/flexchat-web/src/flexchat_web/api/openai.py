@@ -96,6 +96,7 @@ _COMPLETIONS = {
         functions=_NO_TOOLS,
         logprobs={"enum": [None, False]},
         variables=shapes.VARIABLES,
+        conversation={"anyOf": [shapes.CONVERSATION_ID, {"type": "null"}]},
         **shapes.MODEL_OPTIONS,
     ),
     "examples": [{"model": PHASES, "messages": [{"role": "user", "content": "What is 2 + 2?"}]}],
@@ -183,7 +184,8 @@ async def create_chat_completion(call: Call) -> Reply:
         result = await turn.handle.result()
     if result.status == "cancelled":
         raise _cancelled()
-    return await turn_reply(call.serving, result, completion(result, call.body["model"], tuple(warnings)), headers)
+    answer = completion(result, call.body["model"], tuple(warnings))
+    return await turn_reply(call.serving, result.content, answer, headers)
 
 
 async def _events(call: Call, turns: Turns, turn: ServedTurn, warnings: tuple[str, ...]) -> AsyncGenerator[Event, None]:
@@ -221,6 +223,10 @@ def _read_request(call: Call, chat: FlexChat, warnings: list[str]) -> tuple[Flex
         "response_format": None if form is None or form["type"] == "text" else form,
         "variables": body.get("variables"),
     }
+    if body.get("conversation"):
+        if history:
+            warnings.append("messages before the last are ignored: the conversation has its own")
+        request |= {"conversation": body["conversation"], "history": ()}
     warnings += [f"{name} is ignored by this server" for name in _UNREAD if body.get(name)]
     if body["model"] == PHASES:
         ignored = [name for name in (*_OPTIONS, "max_completion_tokens") if body.get(name) not in (None, "auto")]

@@ -75,7 +75,7 @@ def completion(turn: Turn, model: str, warnings: tuple[str, ...]) -> dict[str, A
         "choices": [
             {
                 "index": 0,
-                "message": {"role": "assistant", "content": turn.content, "refusal": None},
+                "message": {"role": "assistant", "content": turn.content + waits_for(turn), "refusal": None},
                 "logprobs": None,
                 "finish_reason": _finish_reason(turn),
             }
@@ -121,12 +121,23 @@ async def chunks(
                     yield Event(None, None, comment=f"the tool {record.tool} has finished")
                 case flexchat.AnswerEnd(result=result):
                     between = has_text and not result.is_paused
-                case flexchat.TurnFinished(turn=ended):
+                case flexchat.TurnFinished(turn=ended) | flexchat.TurnSuspended(turn=ended):
+                    if text := waits_for(ended):
+                        yield chunk({"content": text})
                     yield chunk({}, _finish_reason(ended), flexchat=_whole(ended, warnings))
                     if include_usage:
                         usage = _usage(ended.response.usage)
                         yield Event(None, {**base, "model": model, "choices": [], "usage": usage})
     yield Event(None, "[DONE]")
+
+
+def waits_for(turn: Turn) -> str:
+    """Return the end of a text that has no end yet: which replies its turn waits for; empty for one that has ended."""
+    if turn.status == "accepted":
+        return "This message is accepted, and answered later."
+    questions = [f"- {each.question.tool}: {each.question.message} (question {each.id})" for each in turn.pending]
+    lines = ["This answer is suspended until there is a reply to:", *questions]
+    return "\n\n" * bool(turn.content) + "\n".join(lines) if questions else ""
 
 
 def _finish_reason(turn: Turn) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 import flexchat
-from flexchat import JournaledEvent, LostTurnError, StreamEvent, TurnHandle
+from flexchat import JournaledEvent, LostTurnError, QuestionAnswered, QuestionAsked, StreamEvent, TurnHandle
 from flexchat.host import EventLog
 
 from ..guard import incident
@@ -55,6 +55,7 @@ class ServedTurn:
         is_silent: Whether its events are sent elsewhere, in another format.
         timer: Cancels it after that time; None while it has a listener.
         problem: The error it failed with, or None.
+        questions: The number of its questions that are open.
     """
 
     handle: TurnHandle
@@ -67,6 +68,7 @@ class ServedTurn:
     is_silent: bool = False
     timer: asyncio.TimerHandle | None = None
     problem: ApiError | None = None
+    questions: int = 0
     _is_written: bool = True
     _over: asyncio.Event = attrs.field(factory=asyncio.Event)
 
@@ -80,9 +82,19 @@ class ServedTurn:
 
     @property
     def has_end(self) -> bool:
-        """Whether the turn's end can be sent to listeners. If not, the turn continues in another process."""
+        """Whether the turn's end can be sent to listeners. If not, the turn is suspended, or goes on elsewhere."""
         last = self.log.last
         return last is not None and last.name in LAST
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether listeners must look for what follows in the journal: it is suspended, or another process runs it."""
+        return self.handle.is_kept and self.log.is_ended and not self.has_end
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether it waits for a reply that may come at any time: it is suspended if none comes soon."""
+        return self.handle.is_kept and self.questions > 0
 
     @contextlib.contextmanager
     def read(self) -> Iterator[None]:
@@ -103,6 +115,7 @@ class ServedTurn:
         number, batch = self.log.number, list[JournaledEvent]()
         try:
             async for at, happened in self.handle.events(waits=lambda: not self.readers):
+                self.questions += isinstance(happened, QuestionAsked) - isinstance(happened, QuestionAnswered)
                 event = self._event(happened)
                 if event is not None:
                     number += 1

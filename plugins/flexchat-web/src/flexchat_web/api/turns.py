@@ -17,10 +17,10 @@ from flexchat import FlexChat, JournaledEvent, JournaledTurn, TurnHandle
 
 from ..operations import Call, Event, Json, Operations, Reply, Stream, Text
 from ..problems import ApiError
-from ..sending import encoded
+from ..sending import encoded, ended
 from ..serving import Serving
 from ..shapes import TURN, record
-from .events import last_event, turn_data
+from .events import SUSPENDED, last_event, pending_data, turn_data
 from .served import LAST, ServedTurn
 
 log = logging.getLogger(__name__)
@@ -34,8 +34,8 @@ MAX_ENDED = 64
 CLOSING_S = 5.0
 """How long the server waits for its turns when it shuts down."""
 
-POLL_S = 0.25
-"""Interval between two reads of the events that another process writes."""
+LOOK_S = 2.0
+"""Longest interval between two reads of what another process does with a turn, if its journal reports no change."""
 
 END_GRACE_S = 5.0
 """How long a process has to write a turn's last event; after that, others derive it from the conversation."""
@@ -61,8 +61,9 @@ class Turns:
         self._abandoned: dict[str, ServedTurn] = {}
         self._ended: dict[str, asyncio.TimerHandle] = {}  # timers that forget them, in the order they ended
         self._holding: set[asyncio.Task[None]] = set()
-        self._resumed: set[str] = set()
-        self._begun = asyncio.Event()
+        self._resumed: set[ServedTurn] = set()
+        self._changed = asyncio.Event()
+        self.has_work = asyncio.Event()  # there may be a turn to resume
 
     def __len__(self) -> int:
         """Count the turns in memory."""
@@ -73,7 +74,9 @@ class Turns:
 
         Raises:
             FlexChatError: As FlexChat.start.
+            ApiError: 422: the server runs no turns.
         """
+        self._refuse_if_accepting()
         async with AsyncExitStack() as lending:
             chat = await lending.enter_async_context(self._serving.chat())
             turn = ServedTurn(chat.start(**request, tenant=tenant), tenant, self._mask(chat))
@@ -97,7 +100,9 @@ class Turns:
 
         Raises:
             FlexChatError: As FlexChat.join.
+            ApiError: 422: the server runs no turns.
         """
+        self._refuse_if_accepting()
         async with AsyncExitStack() as lending:
             chat, request = ask(await lending.enter_async_context(self._serving.chat()))
             joined = await chat.join(**request, tenant=tenant, idempotency_key=key)
@@ -130,15 +135,15 @@ class Turns:
         Raises:
             FlexChatError: They cannot be looked up.
         """
-        while len(self._resumed) < MAX_RESUMED:
+        while sum(not turn.is_asking for turn in self._resumed) < MAX_RESUMED:
             async with AsyncExitStack() as lending:
                 chat = await lending.enter_async_context(self._serving.chat())
-                if chat.conversations is None:
-                    return
+                if chat.conversations is None or chat.config.tables.get("queue"):
+                    return  # nothing is kept, or workers do it
                 for handle in await chat.resume_interrupted(most=1):
                     turn = await self._resumed_turn(chat, handle)
+                    self._resumed.add(turn)
                     self._serve(turn, lending.pop_all())
-                    self._resumed.add(handle.id)
                     break
                 else:
                     return
@@ -148,7 +153,9 @@ class Turns:
 
         Raises:
             FlexChatError: As FlexChat.start_resumed.
+            ApiError: 422: the server runs no turns.
         """
+        self._refuse_if_accepting()
         async with AsyncExitStack() as lending:
             chat = await lending.enter_async_context(self._serving.chat())
             turn = await self._resumed_turn(chat, await chat.start_resumed(id, tenant=tenant))
@@ -166,7 +173,15 @@ class Turns:
     def find(self, id: str, tenant: str) -> ServedTurn | None:
         """Return a turn that is held here; None if there is none, or it belongs to another tenant."""
         turn = self._turns.get(id)
-        return turn if turn is not None and turn.tenant == tenant and not turn.is_silent else None
+        if turn is None or turn.tenant != tenant or turn.is_silent or turn.is_elsewhere:
+            return None
+        return turn
+
+    def wake(self) -> None:
+        """Make those who follow turns of other processes look again, and look for turns to run."""
+        self.has_work.set()
+        self._changed.set()  # wakes everyone waiting now
+        self._changed.clear()
 
     async def stored(self, id: str, tenant: str, after: int) -> tuple[JournaledTurn, Sequence[JournaledEvent]]:
         """Return a stored turn of any process, and its events after the given one.
@@ -178,39 +193,76 @@ class Turns:
             with _unknown_turns():
                 return await chat.events(id, tenant=tenant, after=after)
 
-    async def events(self, id: str, tenant: str, after: int = 0) -> AsyncGenerator[Event, None]:
+    async def events(
+        self, id: str, tenant: str, after: int = 0, *, is_waiting: bool = True
+    ) -> AsyncGenerator[Event, None]:
         """Yield the events of a turn of any process, until its last one.
+
+        While it is suspended or accepted, an event without a number reports that, unless it is the latest one.
+
+        Args:
+            is_waiting: Whether to go on while it is suspended.
 
         Raises:
             ApiError: 404: there is no such turn; 409: it waits for a person; 410: it has ended, and its events are no
                 longer stored.
             ForgottenEventsError: Some of those events are no longer stored.
         """
+        latest: str | None = None
         while True:
             turn = self.find(id, tenant)
             if turn is not None:
                 async with aclosing(self._listen(turn, after)) as events:
                     async for event in events:
                         yield _event(event)
-                        after = event.number
-                if turn.has_end or not turn.handle.is_kept:
+                        after, latest = event.number, event.name
+                if not turn.is_elsewhere:
                     return
-            else:
+            # The wait begins before the journal is read: what happens in between ends it.
+            change = asyncio.create_task(self._change(id))
+            try:
                 stored, new_events = await self.stored(id, tenant, after)
                 for event in new_events:
                     if event.number != after + 1:
                         raise _events_gone(stored)
                     yield _event(event)
-                    after = event.number
+                    after, latest = event.number, event.name
                 if new_events and new_events[-1].name in LAST:
                     return
-                if not new_events and (last := await self._last(stored)) is not None:
+                if new_events:
+                    continue
+                if (last := await self._last(stored, is_followed=latest is not None)) is not None:
                     if last.number > after:
                         yield _event(last)
                     return
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(POLL_S):
-                    await self._begun.wait()
+                if stored.state in (SUSPENDED, "accepted") and stored.state != latest:
+                    latest = stored.state
+                    yield await self._state_event(stored)
+                if stored.state == SUSPENDED and not is_waiting:
+                    return
+                await change
+            finally:
+                await ended(change)
+
+    async def _change(self, id: str) -> None:
+        """Wait until a turn may have changed, here or in another process."""
+        async with self._serving.chat() as chat:
+            changes = (self._changed.wait(), chat.wait_for_change(id, timeout_s=LOOK_S))
+            tasks = [asyncio.ensure_future(change) for change in changes]
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    await ended(task)
+
+    async def _state_event(self, turn: JournaledTurn) -> Event:
+        """Return the event that reports a turn which nobody runs at the moment."""
+        data: dict[str, Any] = {"id": turn.id, "conversation": turn.conversation}
+        if turn.state == SUSPENDED:
+            async with self._serving.chat() as chat:
+                questions = await chat.pending(tenant=turn.tenant, turn=turn.id)
+            data |= {"content": "", "status": SUSPENDED, "pending": [pending_data(each) for each in questions]}
+        return Event(turn.state, data)
 
     async def has_ended(self, id: str, tenant: str, after: int) -> bool:
         """Return whether no event of a turn will follow the given one.
@@ -220,34 +272,41 @@ class Turns:
         """
         turn = self.find(id, tenant)
         if turn is not None:
-            return turn.log.is_ended and after >= turn.log.number
+            return turn.has_end and after >= turn.log.number
         stored, new_events = await self.stored(id, tenant, after)
         last = None if new_events else await self._last(stored)
         return last is not None and after >= last.number
 
-    async def _last(self, turn: JournaledTurn) -> JournaledEvent | None:
+    async def _last(self, turn: JournaledTurn, *, is_followed: bool = False) -> JournaledEvent | None:
         """Return the last event of a turn that no process runs any more; None if events may follow.
+
+        Args:
+            is_followed: Whether it had not ended when its listener came: its first events may not be written yet.
 
         Raises:
             ApiError: 409: it waits for a person; 410: it has ended, and its events are no longer stored.
         """
         if turn.state == "interrupted" and turn.error:
             raise ApiError(409, f"the turn is interrupted, and cannot go on: {turn.error}", kind="stuck-turn")
-        if turn.state in ("running", "interrupted"):
+        if turn.state in ("accepted", "suspended", "running", "interrupted"):
             return None
         async with self._serving.chat() as chat:
             _, events = await chat.events(turn.id, tenant=turn.tenant)
             if events and events[-1].name in LAST:
                 return events[-1]
-            if events and datetime.fromisoformat(turn.ended_at) > datetime.now(UTC) - timedelta(seconds=END_GRACE_S):
+            is_followed = is_followed or bool(events)
+            if is_followed and datetime.fromisoformat(turn.ended_at) > datetime.now(UTC) - timedelta(
+                seconds=END_GRACE_S
+            ):
                 return None  # its process may be about to emit it
             turns: Sequence[flexchat.ConversationTurn] = ()
             if chat.conversations is not None and turn.conversation:  # empty: deleted while the turn ran
                 turns = await chat.conversations.of(turn.tenant).turns(turn.conversation)
-        for each in turns if events else ():
+        for each in turns if is_followed else ():
             if each.id == turn.id:
                 event = last_event(each, turn.conversation)
-                return JournaledEvent(events[-1].number + 1, event.name or "", encoded(event.data).decode())
+                number = events[-1].number + 1 if events else 1
+                return JournaledEvent(number, event.name or "", encoded(event.data).decode())
         raise _events_gone(turn)
 
     async def _listen(self, turn: ServedTurn, after: int) -> AsyncGenerator[JournaledEvent, None]:
@@ -267,6 +326,11 @@ class Turns:
         if self._holding:
             await asyncio.wait(self._holding, timeout=CLOSING_S)
 
+    def _refuse_if_accepting(self) -> None:
+        if self._serving.settings.accept_only:
+            text = "this server runs no turns; POST /chat/api accepts those of kept conversations: name a conversation"
+            raise ApiError(422, text, kind="accept-only")
+
     def _mask(self, chat: FlexChat) -> Callable[[str], str]:
         return lambda text: self._serving.mask(chat.mask(text))
 
@@ -277,8 +341,8 @@ class Turns:
         holding = asyncio.create_task(self._hold(turn, lending))
         self._holding.add(holding)
         holding.add_done_callback(self._holding.discard)
-        self._begun.set()  # wakes everyone waiting now
-        self._begun.clear()
+        self._changed.set()
+        self._changed.clear()
 
     async def _hold(self, turn: ServedTurn, lending: AsyncExitStack) -> None:
         """Keep a turn's configuration open until the turn has ended, and then the turn for a while."""
@@ -288,26 +352,32 @@ class Turns:
                 await turn.run()
         finally:
             self._keep(turn)
-            self._resumed.discard(id)
-            later = asyncio.get_running_loop().call_later(ENDED_TTL_S, self._forget, id)
-            self._ended[id] = later
-            if turn.is_silent or (turn.handle.is_kept and not turn.has_end):
-                self._forget(id)  # it is not requested any more, or continues in another process
-            elif len(self._ended) > MAX_ENDED:
-                self._forget(next(iter(self._ended)))
+            if turn in self._resumed:
+                self._resumed.discard(turn)
+                self.has_work.set()
+            if self._turns.get(id) is turn:  # otherwise it was suspended, and has been resumed here
+                later = asyncio.get_running_loop().call_later(ENDED_TTL_S, self._forget, id)
+                self._ended[id] = later
+                if turn.is_silent or turn.is_elsewhere:
+                    self._forget(id)  # it is not requested any more, or continues in another process
+                elif len(self._ended) > MAX_ENDED:
+                    self._forget(next(iter(self._ended)))
 
     def _abandon_later(self, turn: ServedTurn) -> None:
         settings = self._serving.settings
         self._abandoned[turn.handle.id] = turn
         seconds = min(settings.unheard_seconds, turn.patience_s)
         turn.timer = asyncio.get_running_loop().call_later(seconds, self._cancel_abandoned, turn)
-        alone = [each for each in self._abandoned.values() if each.tenant == turn.tenant]
+        alone = [each for each in self._abandoned.values() if each.tenant == turn.tenant and not each.is_asking]
         if len(alone) > settings.most_unheard:
             self._cancel_abandoned(alone[0])
 
     def _cancel_abandoned(self, turn: ServedTurn) -> None:
         self._keep(turn)
-        turn.handle.cancel()
+        if turn.is_asking:
+            self._abandon_later(turn)  # who replies need not listen
+        else:
+            turn.handle.cancel()
 
     def _keep(self, turn: ServedTurn) -> None:
         self._abandoned.pop(turn.handle.id, None)
@@ -325,6 +395,7 @@ async def resume_forever(serving: Serving) -> None:
     turns, last_error = serving.shared(Turns), ""
     while True:
         try:
+            turns.has_work.clear()
             await turns.resume_interrupted()
         except Exception as error:  # noqa: BLE001  the next attempt may succeed
             if str(error) != last_error:
@@ -332,7 +403,9 @@ async def resume_forever(serving: Serving) -> None:
                 log.warning("interrupted turns cannot be resumed: %s", serving.mask(last_error))
         async with serving.chat() as chat:
             seconds = chat.tools.effects.lease_s / 6
-        await asyncio.sleep(seconds)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await turns.has_work.wait()
 
 
 @contextlib.contextmanager
@@ -374,7 +447,7 @@ async def begun(
     turn, has_content = joined or await turns.begin(tenant, **request), False
     quiet: list[Event] = []
     try:
-        async with aclosing(turns.events(turn.handle.id, tenant)) as events:
+        async with aclosing(turns.events(turn.handle.id, tenant, is_waiting=False)) as events:
             async for event in events:
                 if not has_content and turn.problem is not None and event.name == "error":
                     raise turn.problem
@@ -432,15 +505,17 @@ async def join_turn(call: Call) -> Reply:
 
 @operation("POST", "/api/turns/{id}/cancel", answer=record({"turn": TURN}), problems=(404, 409, 503))
 async def cancel_turn(call: Call) -> Reply:
-    """End a running or interrupted turn, and return the part of it that is kept."""
-    id = call.path["id"]
-    turn = call.serving.shared(Turns).find(id, call.tenant)
+    """End a turn that has not ended, wherever it runs, and return the part of it that is kept."""
+    id, turns = call.path["id"], call.serving.shared(Turns)
+    turn = turns.find(id, call.tenant)
     if turn is not None:
         turn.handle.cancel()
         return Json({"turn": turn_data((await turn.handle.last()).turn)})
-    async with call.serving.chat() as chat:  # it may be interrupted, and in the journal
+    async with call.serving.chat() as chat:
         with _unknown_turns():
-            return Json({"turn": (await chat.close_turn(id, tenant=call.tenant)).to_dict()})
+            ended_turn = await chat.cancel_turn(id, tenant=call.tenant, by=call.user)
+    turns.wake()
+    return Json({"turn": ended_turn.to_dict()})
 
 
 @operation(

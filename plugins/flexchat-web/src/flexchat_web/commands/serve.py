@@ -57,6 +57,7 @@ class ServeOptions:
     allow_env: Sequence[str] = ()
     unheard_seconds: float = 60.0
     no_resume: bool = False
+    accept_only: bool = False
 
 
 @click.command
@@ -94,6 +95,9 @@ class ServeOptions:
 )
 @click.option(
     "--no-resume", is_flag=True, help="leave turns that were interrupted when a process died; default: they are resumed"
+)
+@click.option(
+    "--accept-only", is_flag=True, help="run no turns: accept those of kept conversations for workers, and stream them"
 )
 @click.option("--open", "open_page", is_flag=True, help="open the page in the browser")
 @click.pass_obj
@@ -185,7 +189,8 @@ def read_settings(options: ServeOptions, terminal: Terminal, environ: Mapping[st
         edit=(loopback or options.edit) and not options.read_only,
         allow_env=frozenset(options.allow_env),
         unheard_seconds=options.unheard_seconds,
-        resume=not options.no_resume,
+        resume=not (options.no_resume or options.accept_only),
+        accept_only=options.accept_only,
     )
 
 

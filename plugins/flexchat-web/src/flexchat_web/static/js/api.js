@@ -1,7 +1,8 @@
 // Requests to the server. Paths are relative to the page: "api/tools/list".
 //   const { tools } = await get("api/tools/list", { search: "x" });      get(path, query?, { signal }?)
 //   await post("api/tools/call", { name, arguments });                    post, put, patch, del(path, body?, { signal }?)
-//                                                                         post(path, null) sends no body
+//                                                                         post(path, null) sends no body; a text
+//                                                                         is sent as it is: JSON
 //   post and stream also take { key }, an idempotency key: the same request again runs nothing twice
 //   for await (const { event, data } of stream("chat/api", body, { signal })) …      a POST answered with events
 //   for await (const … of watch("api/validation/runs/1/events", { signal })) …       a GET answered with events
@@ -87,7 +88,7 @@ async function request(method, path, body, { signal, accept = "application/json"
   if (body !== undefined) headers["content-type"] = "application/json";
   let response;
   try {
-    response = await fetch(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
+    response = await fetch(path, { method, headers, signal, body: body === undefined || typeof body === "string" ? body : JSON.stringify(body) });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError(0, { title: "No connection", detail: "The server cannot be reached. Is it still running?" });

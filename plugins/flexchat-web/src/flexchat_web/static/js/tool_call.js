@@ -6,7 +6,7 @@
 //   card.stop()                   it was cancelled
 // A finished call of a turn: toolCallCard.of({ tool, params, raw_arguments, result, iteration })
 
-import { h, icon, replace } from "./dom.js";
+import { displayText, h, icon, replace } from "./dom.js";
 import { badge, ms } from "./elements.js";
 import { jsonView, codeView } from "./json_view.js";
 
@@ -126,10 +126,10 @@ function view(value, label) {
 }
 
 function shortly(value) {
-  if (typeof value === "string") return value.slice(0, 200);
+  if (typeof value === "string") return displayText(value.slice(0, 200));
   if (!value || typeof value !== "object") return "";
   return Object.entries(value)
-    .map(([key, item]) => `${key}: ${typeof item === "string" ? item : JSON.stringify(item)}`)
+    .map(([key, item]) => displayText(`${key}: ${typeof item === "string" ? item : JSON.stringify(item)}`))
     .join(", ")
     .slice(0, 200);
 }

@@ -6,11 +6,14 @@ import { jsonView, codeView } from "../json_view.js";
 
 const EFFECT_STATES = {
   claimed: ["running", "accent", "running"],
+  pending: ["waits for a reply", "accent", "question"],
   done: ["happened", "ok", "ok"],
   failed: ["did not happen", "", "close"],
   unknown: ["unknown", "warn", "warning"],
 };
 const TURN_STATES = {
+  accepted: ["accepted", "", "history"],
+  suspended: ["suspended", "accent", "question"],
   running: ["running", "accent", "running"],
   done: ["done", "ok", "ok"],
   failed: ["failed", "bad", "failed"],

@@ -9,18 +9,21 @@ import { codeView } from "../json_view.js";
 import { between } from "./labels.js";
 
 const KINDS = {
+  accepted: { picture: "history", title: () => "Accepted, to run when it is its turn" },
   started: { picture: "chat", title: () => "The message", body: ({ request }) => text(request.user_message, "message") },
   phase: { picture: "phases", title: phaseName, took: ({ record }) => took(record.elapsed_ms, record.usage), body: phase },
   rule: { picture: "explain", title: ({ index, outcome: found }) => `${ruleName(index, found?.name)} answers`, body: ({ tools }) => tools?.length > 0 && h("p", { class: "muted small-text" }, `It may use ${tools.join(", ")}.`) },
   request: { picture: "send", title: ({ llm, model, messages }) => `${modelName(llm, model)} is asked, with ${counted(messages ?? 0, "message")}` },
   answer: { picture: "document", title: answerTitle, took: (data) => took(data.elapsed_ms), body: answer },
   tool: { picture: "tools", title: () => "Tool call", body: ({ record }) => toolCallCard.of(record) },
-  resumed: { picture: "retry", title: () => "Taken up again, after its process had ended" },
+  question: { picture: "question", title: ({ question }) => `${question.tool} ${question.digest ? "needs approval" : "asks"}`, body: ({ question }) => text(question.message, "question") },
+  reply: { picture: "check", title: ({ reply }) => ({ accept: "Accepted", decline: "Declined", cancel: "Not answered" })[reply.action], body: ({ reply }) => reply.why && h("p", { class: "anywhere" }, reply.why) },
+  resumed: { picture: "retry", title: () => "Resumed" },
 };
 
 /** Return a turn's steps as a list. */
 export function stepList({ steps, began_at: began, state, ended_at: ended, error }) {
-  const end = { done: ["check", "The turn is done"], failed: ["failed", "The turn failed"], cancelled: ["stop", "The turn was cancelled"], interrupted: ["warning", "Here its process ended"], running: ["running", "The turn is still running"] }[state];
+  const end = { done: ["check", "The turn is done"], failed: ["failed", "The turn failed"], cancelled: ["stop", "The turn was cancelled"], interrupted: ["warning", "Here its process ended"], running: ["running", "The turn is still running"], suspended: ["question", "Suspended until one of its questions has a reply"], accepted: ["history", "The turn has not begun"] }[state];
   return h(
     "ol",
     { class: "timeline steps" },

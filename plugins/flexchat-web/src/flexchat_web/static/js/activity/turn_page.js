@@ -26,7 +26,7 @@ export async function turnPage(root, id) {
         replace(out, ...view(turn, ended)); // only if it changed: a reader may have selected text in it
         shown = text;
       }
-      if (["running", "interrupted"].includes(turn.state)) reloadLater(out, show);
+      if (["accepted", "suspended", "running", "interrupted"].includes(turn.state)) reloadLater(out, show);
     } catch (error) {
       if (shown && error.status === 0) {
         reloadLater(out, show); // the server may be restarting
@@ -55,6 +55,7 @@ function view(turn, ended) {
       { class: "card", "aria-label": "State" },
       h("div", { class: "row" }, turnBadge(turn.state), took !== null && h("span", { class: "muted small-text" }, ms(took)), conversation),
       turn.state === "interrupted" && [alert("warn", h("p", {}, interruptionReason(turn))), h("div", { class: "row" }, interruptedActions(turn, ended))],
+      turn.state === "suspended" && alert("", h("p", {}, "It goes on once one of its questions has a reply. A new message in its conversation ends it."), h("p", {}, conversation.cloneNode(true))),
       turn.state === "failed" && turn.error && alert("bad", h("p", {}, turn.error)),
       factList([["Began", exactly(turn.began_at)], ["Ended", turn.ended_at && exactly(turn.ended_at)], ["Cost", costs(turn.cost)], ["Id", h("code", {}, turn.id)]]),
     ),

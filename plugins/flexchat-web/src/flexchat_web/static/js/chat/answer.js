@@ -10,6 +10,7 @@
 import { announce, h, icon, replace, displayText } from "../dom.js";
 import { alert, badge, button, copyButton, errorCard, costNode, ms, when } from "../elements.js";
 import { liveCalls } from "../live_calls.js";
+import { get } from "../api.js";
 import { markdown } from "../markdown.js";
 import { toolCallCard } from "../tool_call.js";
 import { questionCard } from "./question.js";
@@ -30,9 +31,10 @@ export function answerView() {
   const node = h("article", { class: "message answer", "aria-label": "Answer", "aria-busy": "true" }, body, status, foot);
   const texts = new Map(); // "answer:index" → { node, answer }
   const thoughts = new Map();
-  const questions = new Map(); // those that are open, by id
+  const questions = new Map(); // id → { id, card, call, open }
   const calls = liveCalls((card) => body.append(card));
   let answers = 0;
+  let suspended = false;
 
   let doing = status.textContent;
   let since = Date.now();
@@ -42,7 +44,7 @@ export function answerView() {
 
   function show() {
     const seconds = Math.floor((Date.now() - since) / 1000);
-    status.lastElementChild.textContent = seconds < PATIENCE_S || doing === WRITING ? doing : `${doing} ${seconds} s`;
+    status.lastElementChild.textContent = seconds < PATIENCE_S || doing === WRITING || suspended ? doing : `${doing} ${seconds} s`;
   }
 
   function say(text) {
@@ -54,6 +56,15 @@ export function answerView() {
   function wait() {
     const names = [...running.values()];
     say(names.length ? `Running ${names.at(-1)}…` : "Waiting for the model…");
+  }
+
+  /** Show a question; one that is asked again keeps its form, with what is typed in it. */
+  function asked(question) {
+    const known = questions.get(question.id);
+    if (known) known.open = true;
+    else questions.set(question.id, { id: question.id, card: questionCard(question), call: question.call_id, open: true });
+    body.append(questions.get(question.id).card.node);
+    if (!known) announce(`${question.tool} ${question.digest ? "needs approval" : "asks"}: ${question.message}`);
   }
 
   function textAt(index) {
@@ -99,17 +110,22 @@ export function answerView() {
       const told = total === 1 ? `${Math.round(progress * 100)} %` : total === 100 ? `${progress} %` : total === null ? `${progress}` : `${progress} of ${total}`;
       say(`Running ${name}: ${told}${message ? `, ${message}` : ""}`);
     },
-    question(asked) {
-      const card = questionCard(asked);
-      questions.set(asked.id, card);
-      body.append(card.node);
-      say("Waiting for you…");
-      announce(`${asked.tool} asks: ${asked.message}`);
+    question(question) {
+      asked(question);
+      say("Waiting for a reply…");
     },
     question_answered({ id, ...reply }) {
-      questions.get(id)?.close(reply);
-      questions.delete(id);
+      close(questions.get(id), reply);
       wait();
+    },
+    suspended({ content, tool_calls: done, pending }) {
+      if (!body.childElementCount) {
+        for (const call of done || []) body.append(toolCallCard.of(call)); // nothing of it was streamed
+        if (content) textAt(0).append(displayText(content));
+      }
+      for (const { question } of pending) questions.get(question.id)?.open || asked(question);
+      be(true);
+      say(`Suspended: it goes on after a reply to ${pending.length > 1 ? `one of its ${pending.length} questions` : "its question"}.`);
     },
     tool_finished({ call_id: id }) {
       running.delete(id);
@@ -117,17 +133,41 @@ export function answerView() {
     },
     answer_end: () => (answers += 1),
     turn_resumed() {
-      body.replaceChildren(); // its final content follows
-      for (const known of [texts, thoughts, questions, running]) known.clear();
+      body.replaceChildren(); // its final content follows; its questions return to their calls
+      be(false);
+      for (const question of questions.values()) if (question.open) look(question);
+      for (const known of [texts, thoughts, running]) known.clear();
       calls.clear();
       [answers, routing] = [0, null];
       wait();
     },
   };
 
+  function close(question, reply) {
+    if (!question?.open) return;
+    question.open = false;
+    question.card.close(reply);
+  }
+
+  /** Close a question that got its reply while the turn was suspended. */
+  async function look(question) {
+    question.open = false; // so that the end of the turn leaves it alone meanwhile
+    const { state, reply } = await get(`api/questions/${encodeURIComponent(question.id)}`).catch(() => ({ state: "open" }));
+    question.open = state === "open";
+    if (!question.open) question.card.close(reply || { action: "cancel", why: state });
+    else if (!node.hasAttribute("aria-busy")) close(question, { action: "cancel" });
+  }
+
+  function be(isSuspended) {
+    suspended = isSuspended;
+    node.toggleAttribute("data-suspended", suspended);
+    node.setAttribute("aria-busy", String(!suspended));
+  }
+
   const ended = () => {
-    for (const card of questions.values()) card.close({ action: "cancel" });
+    for (const question of questions.values()) close(question, { action: "cancel" });
     clearInterval(count);
+    be(false);
     status.remove();
     node.removeAttribute("aria-busy");
   };
@@ -147,6 +187,8 @@ export function answerView() {
     take({ event, data }) {
       on[event]?.(data);
       calls.take({ event, data });
+      if (event !== "tool_started") return;
+      for (const { call, card } of questions.values()) if (call === data.call_id && !card.node.isConnected) body.append(card.node);
     },
     broken: () => say("The connection is lost; joining again…"),
     said: () => [...texts.values()].map((one) => one.node.textContent).join("\n\n").trim(),

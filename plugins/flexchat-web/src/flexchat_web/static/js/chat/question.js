@@ -1,45 +1,158 @@
-// A question that a tool asks during an answer: a form, yes or no, or a page to visit.
-//   const card = questionCard({ id, tool, message, schema, url });  body.append(card.node)
-//   card.close({ action, why }): it has been answered, here or elsewhere, or was withdrawn
+// A question to a person: a form, yes or no, a page to visit, or the approval of a call.
+//   const card = questionCard(question, { onReplied });  place.append(card.node)
+//     question: { id, tool, message, schema, url, digest, arguments_text, remember }, as in the event and in api/questions;
+//     onReplied(): called once the server has the reply
+//   card.close({ action, why })   it has a reply, from here or elsewhere, or was withdrawn
+// The arguments of an approval are shown as the server wrote them: in full, invisible characters escaped.
 
-import { h, icon, replace } from "../dom.js";
-import { busy, button, errorCard } from "../elements.js";
-import { post } from "../api.js";
+import { h, icon, replace, uid } from "../dom.js";
+import { alert, busy, button, errorCard } from "../elements.js";
+import { get, post } from "../api.js";
+import { codeView } from "../json_view.js";
 import { schemaForm } from "../schema_form.js";
 
 const CLOSED = { accept: "Answered", decline: "Declined", cancel: "Not answered" };
+const DECIDED = { accept: "Approved", decline: "Rejected", cancel: "Not approved" };
+const SCOPES = { conversation: "these arguments, in this conversation", always: "these arguments, always" };
 
 /** Return the element of an open question. */
-export function questionCard({ id, tool, message, schema, url }) {
-  const fields = Object.keys(schema?.properties || {}).length > 0;
-  const form = fields ? schemaForm({ ...schema, type: "object" }, { value: defaults(schema) }) : null;
+export function questionCard(question, { onReplied = () => {} } = {}) {
+  const isApproval = Boolean(question.digest);
+  const { arguments: edited, ...properties } = question.schema?.properties || {};
+  const plain = isApproval ? { ...question.schema, properties } : question.schema;
+  const has = { fields: Object.keys(plain?.properties || {}).length > 0, arguments: isApproval && question.arguments_text !== undefined };
+  const form = has.fields ? schemaForm({ ...plain, type: "object" }, { value: defaults(plain) }) : null;
   const trouble = h("div", { "aria-live": "polite" });
-  const send = button(fields ? "Send" : url ? "Done" : "Yes", { kind: "primary", type: "submit" });
-  const decline = button(fields || url ? "Decline" : "No", { onClick: () => reply("decline", decline) });
-  const sheet = h("form", { novalidate: true }, form?.node, trouble, h("div", { class: "row" }, send, decline));
-  sheet.addEventListener("submit", (event) => {
-    event.preventDefault();
-    if (!form?.validate().length) reply("accept", send);
-  });
-  const head = h("div", { class: "question-head" }, icon("question"), h("span", { class: "tool-call-name" }, tool), h("span", { class: "muted" }, "asks"));
-  const node = h("section", { class: "question", "aria-label": `Question of ${tool}` }, head, h("p", { class: "question-text", dir: "auto" }, message), url && link(url), sheet);
+  const body = h("div", { class: "question-body" });
+  const remember = scopes(question);
+  let mine = false;
 
-  async function reply(action, pressed) {
-    const content = action === "accept" && fields ? (form.value ?? {}) : null;
+  const sheet = (submit, ...children) => {
+    const node = h("form", { novalidate: true }, children);
+    node.addEventListener("submit", (event) => {
+      event.preventDefault();
+      submit();
+    });
+    return node;
+  };
+  const show = (node, focused) => {
     replace(trouble);
+    replace(body, node, trouble);
+    focused?.focus();
+  };
+  const back = () => button("Back", { onClick: () => show(main, main.querySelector("button")) });
+
+  const yes = button(isApproval ? "Approve" : has.fields ? "Send" : question.url ? "Done" : "Yes", { kind: "primary", type: "submit" });
+  const no = button(isApproval ? "Reject…" : has.fields || question.url ? "Decline" : "No", { onClick: () => (isApproval ? reject() : reply(no, { action: "decline" })) });
+  const change = has.arguments && edited && button("Edit…", { icon: "pencil", onClick: edit });
+  const main = sheet(
+    () => form?.validate().length || reply(yes, { action: "accept", ...content() }),
+    form?.node,
+    remember?.node,
+    h("div", { class: "row" }, yes, change, no),
+  );
+
+  function content() {
+    return form ? { content: form.value ?? {} } : {};
+  }
+
+  function reject() {
+    const id = uid("reason");
+    const reason = h("input", { id, type: "text", dir: "auto", class: "input", maxlength: 2000, autocomplete: "off" });
+    const send = button("Reject", { kind: "danger", type: "submit" });
+    const fields = h("div", { class: "field" }, h("label", { for: id }, "Reason, for the model (optional)"), reason);
+    show(sheet(() => reply(send, { action: "decline", reason: reason.value.trim() }), fields, h("div", { class: "row" }, send, back())), reason);
+  }
+
+  function edit() {
+    const id = uid("edit");
+    const text = h("textarea", { id, class: "input mono", rows: 4, spellcheck: "false", autocomplete: "off", "aria-describedby": `${id}-problem`, value: question.arguments_text });
+    const problem = h("p", { class: "field-problem", id: `${id}-problem`, role: "alert" });
+    const send = button("Approve these", { kind: "primary", type: "submit" });
+    const submit = () => {
+      problem.textContent = flawOf(text.value);
+      text.setAttribute("aria-invalid", String(Boolean(problem.textContent)));
+      if (problem.textContent) text.focus();
+      else reply(send, { action: "accept", ...content() }, text.value);
+    };
+    const fields = h("div", { class: "field" }, h("label", { for: id }, "Arguments, as JSON"), text, problem);
+    show(sheet(submit, fields, h("div", { class: "row" }, send, back())), text);
+  }
+
+  async function reply(pressed, sent, changed) {
+    replace(trouble);
+    mine = true; // before the event about it arrives
+    const scope = sent.action === "accept" && remember?.value;
     try {
-      await busy(pressed, post(`api/questions/${encodeURIComponent(id)}/reply`, { action, content }));
+      await busy(pressed, post(address(question), written({ ...sent, ...(scope && { remember: scope }) }, changed)));
+      close({ action: sent.action, why: sent.reason });
+      onReplied();
     } catch (error) {
-      replace(trouble, errorCard(error));
+      mine = false;
+      if (error.status === 404) replace(body, alert("warn", h("p", {}, error.message)));
+      else replace(trouble, errorCard(error));
     }
   }
 
+  async function close({ action, why }) {
+    const word = (isApproval ? DECIDED : CLOSED)[action];
+    const note = h("p", { class: "muted small-text" });
+    const by = (who) => (note.textContent = `${word}${who}${why ? `: ${why}` : ""}`);
+    by(mine ? " by you" : "");
+    if (body.querySelector(".alert.warn") === null) replace(body, note);
+    if (mine || action === "cancel") return;
+    const { replied_by: who } = await get(`api/questions/${encodeURIComponent(question.id)}`).catch(() => ({}));
+    if (who) by(` by ${who}`);
+  }
+
+  show(main);
+  const head = [icon(isApproval ? "lock" : "question"), h("span", { class: "tool-call-name" }, question.tool), h("span", { class: "muted" }, isApproval ? "needs approval" : "asks")];
+  const node = h(
+    "section",
+    { class: "question", "aria-label": `${isApproval ? "Approval" : "Question"} of ${question.tool}` },
+    h("div", { class: "question-head" }, head),
+    h("p", { class: "question-text", dir: "auto" }, question.message),
+    question.url && link(question.url),
+    has.arguments && h("div", {}, h("h4", {}, "Arguments"), codeView(question.arguments_text, { lines: Infinity, label: "arguments" })),
+    body,
+  );
+  return { node, close };
+}
+
+/** Return the choice of what an approval also counts for; null if it counts once. */
+function scopes({ remember }) {
+  const names = Object.keys(remember || {});
+  if (!names.length) return null;
+  const id = uid("remember");
+  const options = names.map((name) => h("option", { value: name }, SCOPES[name] || name));
+  const select = h("select", { id, class: "input", value: "" }, h("option", { value: "" }, "this call only"), options);
   return {
-    node,
-    close({ action, why }) {
-      sheet.replaceWith(h("p", { class: "muted small-text" }, why ? `${CLOSED[action]}: ${why}` : CLOSED[action]));
+    node: h("div", { class: "field" }, h("label", { for: id }, "Approve for"), select),
+    get value() {
+      return select.value;
     },
   };
+}
+
+/** Return a reply as JSON. Edited arguments are sent as they were typed: numbers may have more digits than JavaScript's. */
+function written(reply, edited) {
+  if (edited === undefined) return reply;
+  const { content = {}, ...rest } = reply;
+  const others = JSON.stringify(content).slice(1, -1);
+  return `${JSON.stringify(rest).slice(0, -1)},"content":{${others && `${others},`}"arguments":${edited}}}`;
+}
+
+function flawOf(text) {
+  try {
+    const value = JSON.parse(text);
+    return value && typeof value === "object" && !Array.isArray(value) ? "" : "The arguments must be an object: { … }.";
+  } catch (error) {
+    return `This is not JSON: ${error.message}`;
+  }
+}
+
+function address({ id }) {
+  return `api/questions/${encodeURIComponent(id)}/reply`;
 }
 
 function defaults(schema) {

@@ -3,8 +3,9 @@
 //   running.key   its idempotency key: another RunningTurn with it and the same body is the same turn
 //   const turn = await running.read({ take, begun, broken })   take: for each event;  begun: for its id, once known;
 //                                                               broken: when the connection is lost, and retried
-//   await turnsUnderWay(conversation?)   turns that run in the server or will be resumed: { id, conversation, message }
+//   await turnsUnderWay(conversation?)   unfinished turns that need nothing mended: { id, conversation, message, state }
 //   await running.stop()   running.stopped: whether stop was called       await running.isThere()
+//   running.suspended      whether it waits for a reply to a question; it is then read while running.watch(true) holds
 
 import { ApiError, get, newId, post, stream, watch } from "../api.js";
 
@@ -15,12 +16,13 @@ const STOPPED = "urn:flexchat:problem:server-stopped"; // the response to joinin
 export async function turnsUnderWay(conversation = "") {
   try {
     const inState = async (state) => (await get("api/turns", { state, conversation, limit: 50 })).turns;
-    // A server that was restarted resumes interrupted turns a moment later. One with an error waits for a person. A turn
-    // may pass from interrupted to running between the two requests, hence the order: it is then in both lists.
-    const interrupted = (await inState("interrupted")).filter((turn) => !turn.error);
-    const running = await inState("running");
-    const ids = new Set(running.map((turn) => turn.id));
-    return [...running, ...interrupted.filter((turn) => !ids.has(turn.id))];
+    // A server resumes interrupted turns a moment later. One with an error waits for a person. A turn may pass to a later
+    // state between two requests, hence the order: it is then in both lists.
+    const found = new Map();
+    for (const state of ["accepted", "suspended", "interrupted", "running"]) {
+      for (const turn of await inState(state)) if (state !== "interrupted" || !turn.error) found.set(turn.id, turn);
+    }
+    return [...found.values()].sort((one, other) => other.began_at.localeCompare(one.began_at));
   } catch {
     return []; // without a journal, only the page that began a turn can join it
   }
@@ -40,6 +42,9 @@ export class RunningTurn {
   constructor(id, body = null, key = newId()) {
     this.id = id;
     this.stopped = false;
+    this.suspended = false;
+    this.watched = true;
+    this.wake = () => {};
     this.body = body;
     this.key = key;
     this.last = "";
@@ -60,26 +65,39 @@ export class RunningTurn {
     return false;
   }
 
+  /** Whether somebody sees it: a suspended turn, which may last for days, needs no connection meanwhile. */
+  watch(watched) {
+    this.watched = watched;
+    if (watched) this.wake();
+    else if (this.suspended) this.controller.abort();
+  }
+
   /** Read it to its end, and return the turn. */
   async read({ take, begun, broken }) {
     let tries = 0;
     for (;;) {
       try {
+        if (this.suspended && !this.watched) {
+          await new Promise((go) => (this.wake = go));
+        }
+        if (this.controller.signal.aborted && !this.stopped) this.controller = new AbortController();
         for await (const happened of this.#events()) {
           tries = 0;
           this.last = happened.id || this.last;
           if (happened.event === "turn") return happened.data;
           if (happened.event === "interrupted") throw interruption();
           if (happened.event === "error") throw new ApiError(happened.data.status || 500, happened.data);
+          this.suspended = happened.event === "suspended";
           if (happened.event === "turn_started") {
             this.id = happened.data.id;
             begun(this.id);
           }
           take(happened);
         }
-        throw interruption();
+        if (!this.suspended) throw interruption(); // the answer to its request ends when it is suspended
       } catch (error) {
         if (this.ended) return this.ended;
+        if (this.suspended && !this.stopped && error.name === "AbortError") continue;
         if (tries && (error.status === 404 || error.status === 410)) throw interruption();
         const away = error.status === 0 || error.problem?.type === STOPPED;
         const lost = away && !error.problem?.stopped && this.id && !this.stopped;
@@ -108,6 +126,7 @@ export class RunningTurn {
       }
     }
     this.controller.abort();
+    this.wake();
   }
 
   #path(what) {

@@ -63,7 +63,9 @@ function item(session, current, onPick) {
 function update(node, session, current) {
   const link = node.firstElementChild;
   link.firstElementChild.textContent = displayText(session.title || "Untitled");
-  replace(link.lastElementChild, session.running || session.underWay ? [icon("running", "answering")] : session.updated && when(session.updated));
+  const isSuspended = session.running?.suspended || session.underWay === "suspended";
+  const state = isSuspended ? icon("question", "suspended") : (session.running || session.underWay) && icon("running", "answering");
+  replace(link.lastElementChild, state || (session.updated && when(session.updated)));
   if (session === current) link.setAttribute("aria-current", "true");
   else link.removeAttribute("aria-current");
 }

@@ -31,7 +31,8 @@ class Session {
     // id null: not on the server; said: [{ role, content }], for a server without conversations
     this.topic = null;
     this.running = null; // RunningTurn
-    this.underWay = false; // whether a turn runs that this page does not show
+    this.watched = false; // whether it is shown
+    this.underWay = ""; // the state of an unfinished turn that this page does not show
   }
 
   get nodes() {
@@ -44,6 +45,17 @@ class Session {
 
   set draft(text) {
     drafts.write(this.id, text);
+  }
+
+  /** Whether a message can be sent: one that follows a suspended turn ends that, or is queued behind it. */
+  get isFree() {
+    return !this.running || this.running.suspended;
+  }
+
+  /** Follow the session's suspended turn only while the session is shown. */
+  watch(watched) {
+    this.watched = watched;
+    this.running?.watch(watched);
   }
 
   /** Load the stored turns, once. */
@@ -185,10 +197,16 @@ class Session {
     const shown = { id: null, text, nodes: [askedNode(text), answer.node], done: false };
     this.turns.push(shown);
     this.running = running;
-    this.underWay = false;
+    running.watch(this.watched);
+    this.underWay = "";
     this.title ||= titleOf(text);
     const after = this.turns.filter((one) => one.done).length;
-    const remember = (turn) => drafts.ask(this.id, { text, collections, after, turn });
+    const isLast = () => this.running === running || this.running === null; // no message was sent after it
+    const remember = (turn) => isLast() && drafts.ask(this.id, { text, collections, after, turn });
+    const take = (happened) => {
+      answer.take(happened);
+      if (["suspended", "turn_resumed"].includes(happened.event)) sessions.changed();
+    };
     remember(running.id);
     sessions.add(this);
     const forget = () => (this.turns = this.turns.filter((one) => one !== shown));
@@ -211,16 +229,18 @@ class Session {
     let problem;
     let lost = false; // whether the server may have received the request, while its turn is unknown
     try {
-      turn = await running.read({ take: answer.take, begun: remember, broken: answer.broken });
+      turn = await running.read({ take, begun: remember, broken: answer.broken });
     } catch (error) {
       problem = error;
       lost = error.status === 0 && !running.id;
     }
     const stopped = turn ? turn.status !== "done" : running.stopped;
-    this.running = null; // before a retry button is shown
     waiting.look().catch(() => {}); // a tool may have left an unknown effect
     shown.over = true;
-    drafts.ask(this.id, null);
+    if (isLast()) {
+      this.running = null; // before a retry button is shown
+      drafts.ask(this.id, null);
+    }
     sessions.changed();
     const said = turn && !stopped ? turn.content : answer.said();
     shown.said = [{ role: "user", content: text }, ...(said ? [{ role: "assistant", content: said }] : [])];
@@ -327,11 +347,11 @@ class Sessions {
 
   /** Mark the sessions with running turns; a new one is not listed before its first answer. */
   #mark(turns) {
-    const titles = new Map(turns.map((turn) => [turn.conversation, turn.message]));
-    for (const session of this.known.values()) session.underWay = titles.has(session.id) && !session.running;
-    for (const [id, text] of titles) {
+    const found = new Map(turns.map((turn) => [turn.conversation, turn]));
+    for (const session of this.known.values()) session.underWay = session.running ? "" : (found.get(session.id)?.state ?? "");
+    for (const [id, { message, state }] of found) {
       if (this.known.has(id)) continue;
-      this.known.set(id, Object.assign(new Session(id, titleOf(text)), { loaded: false, underWay: true }));
+      this.known.set(id, Object.assign(new Session(id, titleOf(message)), { loaded: false, underWay: state }));
     }
   }
 

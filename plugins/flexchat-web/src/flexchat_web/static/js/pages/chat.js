@@ -58,7 +58,9 @@ export async function mount(root, { rest }) {
   }
 
   async function pick(id) {
+    session?.watch(false);
     session = id ? sessions.find(id) : sessions.fresh();
+    session.watch(!document.hidden);
     input.value = session.draft;
     show();
     follow.toEnd();
@@ -78,10 +80,10 @@ export async function mount(root, { rest }) {
     replace(price, session.kept && session.loaded && session.cost && !session.missing && priceButton(session));
     replace(tools, session.nodes.length > 0 && !session.missing && actions());
     composer.hidden = session.missing;
-    send.hidden = Boolean(session.running);
+    send.hidden = !session.isFree;
     stop.hidden = !session.running;
     send.disabled = !input.value.trim();
-    composer.classList.toggle("busy", Boolean(session.running));
+    composer.classList.toggle("busy", !session.isFree);
     if (session.problem) replace(messages, errorCard(session.problem, { retry: () => session.open(), reading: true }));
     else if (session.missing) sync(messages, [...session.nodes, session.nodes.length ? deleted : absent]);
     else if (!session.loaded) replace(messages, spinner("Opening"));
@@ -118,7 +120,7 @@ export async function mount(root, { rest }) {
   }
 
   function ask(text) {
-    if (!text.trim() || session.running) return;
+    if (!text.trim() || !session.isFree) return;
     const begun = session.nodes.length === 0;
     input.value = "";
     session.send(text, choice.value);
@@ -158,6 +160,8 @@ export async function mount(root, { rest }) {
 
   const forget = sessions.on(show);
   const stopWatching = onReturn(() => look().catch(() => {}));
+  const seen = () => session?.watch(!document.hidden); // a hidden page holds no connection for a suspended turn
+  document.addEventListener("visibilitychange", seen);
   await Promise.all([pick(rest[0]), sessions.load()]);
   return {
     update({ rest: next }) {
@@ -167,6 +171,8 @@ export async function mount(root, { rest }) {
     unmount() {
       forget();
       stopWatching();
+      document.removeEventListener("visibilitychange", seen);
+      session?.watch(false);
       follow.close();
       drawer?.close();
     },
