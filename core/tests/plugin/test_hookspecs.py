@@ -99,7 +99,8 @@ async def one_of_each(host, tables):
 
 
 async def a_resumed_turn(host, config):
-    """One whose process counts as dead, although it is here and finds out too late."""
+    """One whose process counts as dead, although it is here and finds out too late; one that waits, one for later."""
+    tools = [add, make_sure]
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteConversations(f"{folder}/c.db")
 
@@ -110,13 +111,16 @@ async def a_resumed_turn(host, config):
             return "too late"
 
         one, other = (
-            FlexChat.from_config(config, providers={"bot": ScriptedProvider([reply])}, tools=[add], plugins=host)
-            for reply in (stands_still, "Hello again.")
+            FlexChat.from_config(config, providers={"bot": ScriptedProvider(replies)}, tools=tools, plugins=host)
+            for replies in ([stands_still, calls(("make_sure", {}))], ["Hello again."])
         )
         for chat in (one, other):
             chat.keep_in(store)
         with pytest.raises(LostTurnError):
             await one.respond("Hello", conversation="c")
+        one.questions_expire_s = 60.0
+        assert (await one.respond("Hello", conversation="d")).status == "suspended"
+        await one.submit("Hello", conversation="e")
         await store.aclose()
 
 

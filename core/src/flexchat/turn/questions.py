@@ -41,7 +41,7 @@ async def wait_for_answer(question: Question) -> Reply | None:
     return None  # never: the question has its reply, or its time is up
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class Person:
     """The person behind a call, as its ``asker``.
 

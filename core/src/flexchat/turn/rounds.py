@@ -240,7 +240,8 @@ async def run_calls(
             await turn.journal.flush()
         await _run_group(turn, round_, group, refusals, offered)
     # The others have run to their end by now: only what waits for a person is left.
-    while waiting := [index for index, record in enumerate(round_.records) if record is None]:
+    while None in round_.records:
+        waiting = [index for index, record in enumerate(round_.records) if record is None]
         assert turn.journal is not None
         if await turn.journal.suspend():
             raise round_.suspension_of(waiting[0])
