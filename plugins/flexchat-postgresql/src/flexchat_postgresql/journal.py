@@ -64,9 +64,6 @@ _THERE: LiteralString = f"(conversation <> '' OR {_STATE} <> 'interrupted')"
 _FIND: LiteralString = f"""
     SELECT {_COLUMNS}, token FROM {{s}}.journal_turns e
     WHERE tenant = %(tenant)s AND id >= %(id)s AND id < %(end)s AND {_THERE} ORDER BY id LIMIT 2"""
-_TAKE: LiteralString = """
-    UPDATE {s}.journal_turns SET state = 'running', owner = %s, fence = fence + 1, token = %s, error = ''
-    WHERE id = %s"""
 # Two subqueries that one look at an index answers, though thousands are accepted in one conversation. EXISTS would be
 # made a join with all of them, before the first is found.
 _OF_THE_SAME: LiteralString = "FROM {s}.journal_turns b WHERE b.tenant = e.tenant AND b.conversation = e.conversation"
@@ -74,10 +71,9 @@ _IS_NEXT: LiteralString = f"""(
     (SELECT b.number {_OF_THE_SAME} AND b.state IN ('running', 'suspended') LIMIT 1) IS NULL
     AND e.number = (SELECT min(b.number) {_OF_THE_SAME} AND b.state = 'accepted')
 )"""
-_NEXT: LiteralString = f"SELECT 1 FROM {{s}}.journal_turns e WHERE id = %s AND {_IS_NEXT}"
-# One round trip. It may wait for the lock of another's acquisition, whose owner it does not see then as alive: but the
-# fence is another by then.
-_TAKE_AT_ONCE: LiteralString = f"""
+# One statement, and one round trip. It may wait for the lock of another's acquisition, whose owner it does not see as
+# alive then: but the fence is another by then.
+_TAKE: LiteralString = f"""
     WITH made AS (
         UPDATE {{s}}.journal_turns e
         SET state = 'running', owner = %(owner)s, fence = fence + 1, token = %(token)s, error = ''
@@ -95,7 +91,8 @@ _COMMANDED: LiteralString = f"""
     WHERE state = 'running' AND owner = %(owner)s AND {question_rows.HAS_COMMAND} ORDER BY number"""
 # A suspended turn that can go on is one that was released.
 _WAKE: LiteralString = "UPDATE {s}.journal_turns SET state = 'running' WHERE id = ANY(%s) AND state = 'suspended'"
-_LOCK_TURNS: LiteralString = "SELECT FROM {s}.journal_turns WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
+_LOCK_TURN: LiteralString = "SELECT FROM {s}.journal_turns WHERE id = ANY(%s) FOR NO KEY UPDATE"
+_LOCK_FREE: LiteralString = "SELECT id FROM {s}.journal_turns WHERE id = ANY(%s) FOR NO KEY UPDATE SKIP LOCKED"
 _ANSWER: LiteralString = """
     UPDATE {s}.questions SET state = 'replied', reply = %s, replied_by = %s, replied_at = %s, remembered = %s,
     is_accepted = %s WHERE id = %s"""
@@ -122,8 +119,6 @@ _EVENTS: LiteralString = """
     SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[]) ON CONFLICT DO NOTHING"""
 _DELETE: LiteralString = f"""
     DELETE FROM {{s}}.journal_turns e WHERE tenant = %s AND conversation = %s AND {_STATE} <> 'running'"""
-_LOCK_CONVERSATION: LiteralString = """
-    SELECT FROM {s}.journal_turns WHERE tenant = %s AND conversation = %s ORDER BY id FOR UPDATE"""
 _PART: LiteralString = "UPDATE {s}.journal_turns SET conversation = '' WHERE tenant = %s AND conversation = %s"
 _HAS_TURN: LiteralString = """
     SELECT 1 FROM {s}.conversations c JOIN {s}.turns t ON t.tenant = c.tenant AND t.conversation = c.id
@@ -153,9 +148,11 @@ class PostgresqlJournal:
     Steps are committed asynchronously, so a server crash may lose the newest ones while the process that wrote them
     keeps running. The process therefore keeps its recent steps in memory and rewrites those that are missing.
 
-    Every transaction locks rows in this order, of each kind in the order of their ids: owner, conversation, turn,
-    effect, question. What changes an open question, or whether a turn may be suspended, holds the lock of the turn's
-    row, and reads the rest in a later statement: one that waits for a lock does not see what was committed meanwhile.
+    Transactions lock rows in this order: owner, conversation, turn, effect, question. Of several turns, only a deletion
+    waits for one while it has others. What changes an open question, or whether a turn may be suspended, holds the lock
+    of the turn's row, and reads the rest in a later statement: one that waits for a lock does not see what was
+    committed meanwhile. A claim or an acquisition may extend its owner's lease last, as it seldom changes that row;
+    should it meet a deletion and an end there, the server rolls one back, which is repeated.
     """
 
     def __init__(self, connections: Connections, renewer: Renewer) -> None:
@@ -213,26 +210,21 @@ class PostgresqlJournal:
     async def acquire(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
         """Acquire an unfinished turn for *owner*; see TurnJournal."""
         token = secrets.token_hex(8)
-        values = {"id": storable(id), "tenant": tenant, "token": token, **lease(owner, lease_s)}
+        values = {"tenant": tenant, "token": token, **lease(owner, lease_s)}
 
         async def take(connection: Connection) -> JournaledTurn:
-            waiting, _ = await self._find(connection, id, tenant)
-            # Read the turn again under the lock: another process may have acquired it while this one waited.
-            await connection.execute(_LOCKED, (waiting.id,))
-            waiting, its_token = await self._find(connection, waiting.id, tenant)
-            if its_token == token:
-                return waiting  # An earlier attempt was committed.
-            is_behind = waiting.state == "accepted" and await connection.row(_NEXT, (waiting.id,)) is None
-            if is_behind or waiting.state not in ("interrupted", "suspended", "accepted"):
-                raise TurnNotWaitingError(waiting.id, waiting.state)
-            await extend(connection, owner, lease_s)
-            await connection.execute(_TAKE, (owner, token, waiting.id))
-            return attrs.evolve(waiting, owner=owner, fence=waiting.fence + 1, state="running", error="")
+            rows = await connection.rows(_TAKE, {"id": storable(id), **values})
+            if not rows:
+                turn, its_token = await self._find(connection, id, tenant)
+                if its_token == token:
+                    return turn  # an earlier attempt was committed
+                # Of the beginning of an id; or again, as it may have changed meanwhile.
+                rows = await connection.rows(_TAKE, {"id": turn.id, **values})
+                if not rows:
+                    raise TurnNotWaitingError(turn.id, turn.state)
+            return attrs.evolve(_turn(rows[0]), state="running")  # the statement does not see its owner's new lease
 
-        rows = await self._connections.repeated(lambda connection: connection.rows(_TAKE_AT_ONCE, values), alone=True)
-        if rows:
-            return attrs.evolve(_turn(rows[0]), state="running")  # its owner's lease is not visible to the statement
-        return await self._connections.repeated(take)
+        return await self._connections.repeated(take, alone=True)
 
     async def suspend(self, turn: JournaledTurn, entries: Sequence[JournalEntry]) -> bool:
         """Add steps to a turn and suspend it, unless it can go on at once; see TurnJournal."""
@@ -266,7 +258,7 @@ class PostgresqlJournal:
 
         async def answer(connection: Connection) -> PendingQuestion:
             asked = await question_rows.find(connection, id, tenant, at)
-            await connection.execute(_LOCK_TURNS, ([asked.turn],))
+            await connection.execute(_LOCK_TURN, ([asked.turn],))
             asked = await question_rows.find(connection, asked.id, tenant, at)
             key = storable(asked.question.remember.get(reply.remember, ""))
             self.notices.send(connection, asked.turn, is_command=True)
@@ -326,8 +318,10 @@ class PostgresqlJournal:
 
         async def expire(connection: Connection) -> tuple[bool, int]:
             turns = [turn for (turn,) in await connection.rows(question_rows.LATE, {"now": now})]
-            await connection.execute(_LOCK_TURNS, (turns,))
-            marked = await connection.rows(question_rows.EXPIRE, {"turns": turns, "now": now})
+            # Several turns only if none has to be waited for: their order may not be that of a deletion.
+            free = [id for (id,) in await connection.rows(_LOCK_FREE, (turns,))] or turns[:1]
+            await connection.execute(_LOCK_TURN, (free[:1],))
+            marked = await connection.rows(question_rows.EXPIRE, {"turns": free, "now": now})
             await connection.execute(_WAKE, ([turn for (turn,) in marked],))
             for (turn,) in marked:
                 self.notices.send(connection, turn, is_command=True)
@@ -522,9 +516,8 @@ class PostgresqlJournal:
 
     async def delete_of(self, connection: Connection, tenant: str, conversation: str) -> None:
         """Delete a conversation's turns with their steps; one that is running belongs to no conversation any more."""
-        key = (tenant, conversation)
-        for statement in (_LOCK_CONVERSATION, _DELETE, _PART):
-            await connection.execute(statement, key)
+        await connection.execute(_DELETE, (tenant, conversation))
+        await connection.execute(_PART, (tenant, conversation))
 
     async def _add(
         self, connection: Connection, turn: JournaledTurn, rows: Sequence[_Row], *, after: str | None = None

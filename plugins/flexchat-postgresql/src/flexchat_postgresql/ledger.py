@@ -154,7 +154,7 @@ class PostgresqlLedger:
             try:
                 claimed = await self._connections.repeated(claim)
             except _UnapprovedError as error:
-                return Claim("unapproved", error.row)
+                return Claim("unapproved", error.args[0])
             if claimed is not None:  # Otherwise forget deleted the row between INSERT and SELECT.
                 return claimed
 
@@ -285,10 +285,7 @@ class PostgresqlLedger:
 
 
 class _UnapprovedError(Exception):
-    """Rolls back a claim whose approval cannot be used."""
-
-    def __init__(self, row: Effect) -> None:
-        self.row = row
+    """Rolls back a claim whose approval cannot be used; has the row that it would have."""
 
 
 async def forget_texts(connection: Connection, tenant: str, conversation: str) -> None:
