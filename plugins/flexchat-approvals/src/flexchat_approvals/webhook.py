@@ -19,9 +19,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import attrs
-from flexchat.domain.fetching import Fetcher, FetchRequest
-from flexchat.errors import FetchError, StorageError
-from flexchat.plugin import AppInfo, CheckedConfig, ToolRetry, hookimpl
+from flexchat.plugin import AppInfo, CheckedConfig, Fetcher, FetchError, FetchRequest, ToolRetry, hookimpl
+from flexchat.store import StorageError
 
 from .links import PAGE, REPLY, make_token, webhook_key
 
@@ -224,7 +223,7 @@ def check_webhook(read: CheckedConfig) -> None:
     table = read.config.questions
     if table.webhook is None:
         return
-    from flexchat_sdk.http.guard import AddressRule, checked_url
+    from flexchat_sdk import AddressRule, checked_url
 
     network = read.config.network
     rule = AddressRule(network.allow, None if network.domains is None else tuple(network.domains))

@@ -119,6 +119,7 @@ from .http.answer_shape import (
 from .http.client import HttpAnswer as HttpAnswer, HttpClient as HttpClient, Timeouts as Timeouts
 from .http.deadline import Deadline as Deadline, TimeLeft as TimeLeft
 from .http.framing import NdjsonDecoder as NdjsonDecoder
+from .http.guard import AddressRule as AddressRule, checked_url as checked_url
 from .refusals import retry_after_s as retry_after_s, should_retry as should_retry
 from .http.secrets import MAX_CODE_CHARS as MAX_CODE_CHARS, refusal_data as refusal_data, refusal_text as refusal_text
 from .http.settings import HttpSettings as HttpSettings
