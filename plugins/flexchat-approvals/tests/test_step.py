@@ -1,11 +1,12 @@
 """The step that asks: which calls, what is asked, and where each reply leads."""
 
+import asyncio
 import sqlite3
 from datetime import datetime, timedelta
 
 import attrs
 import pytest
-from flexchat import FlexChat, Reply, tool
+from flexchat import FlexChat, QuestionAsked, Reply, tool
 from flexchat.errors import InvalidReplyError
 from flexchat.plugin import hookimpl
 from flexchat_testing import calls
@@ -598,3 +599,28 @@ async def test_a_chat_without_policies_has_no_step(open_chat):
     config = {"llms": {"bot": {"provider": "scripted"}}, "responses": [{"llm": "bot", "model": "m"}]}
     async with FlexChat.from_config(config) as chat:
         assert "approvals" not in [getattr(step, "step", step).name for step in chat.tools.calls.steps]
+
+
+async def test_a_no_stands_in_a_turn_that_was_not_suspended_yet(open_chat, desk):
+    """Its calls run again at once, in the same process."""
+    may_end = asyncio.Event()
+
+    @tool(effect="read")
+    async def wait() -> str:
+        """Wait."""
+        await may_end.wait()
+        return "waited"
+
+    first = open_chat(calls(("pay", {"amount": 5}), ("wait", {})), approvals=[PAY], tools=[*desk.tools, wait])
+    async with first, open_chat(pays(5), approvals=[PAY]) as second:
+        turn = first.start("Go", conversation="c")
+        async for _, event in turn.events():
+            if isinstance(event, QuestionAsked):
+                break
+        await second.respond("Go", conversation="d", on_question=Person(Reply(action="accept", remember="always")))
+        await second.answer(event.question.id, Reply(action="decline", why="no"), by="ann")
+        may_end.set()
+        turn = await turn.result()
+
+    assert results_of(turn)[0].error == "Not executed: rejected by ann: no"
+    assert desk.done == [("pay", 5, "ann")]

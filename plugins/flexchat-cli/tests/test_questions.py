@@ -176,6 +176,14 @@ def approval(schema=APPROVAL, arguments=ARGUMENTS, **more):
     return asyncio.run(ask())
 
 
+def test_a_scope_without_a_name_is_no_choice(typist, capsys):
+    """Any yes counts again in it."""
+    typist("", "y")
+
+    assert approval(remember={"": "k"}) == Reply(action="decline")
+    assert "r no with a reason, e edit [n]:" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("typed", ["y", "YES"])
 def test_an_approval_shows_the_arguments_in_full_and_nothing_invisible(typist, capsys, typed):
     typist("what?", typed)

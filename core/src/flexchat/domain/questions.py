@@ -33,7 +33,8 @@ class Question:
         digest: For an approval, the digest of what is approved: its reply lets exactly that run, once. Empty for other
             questions.
         details: Further facts about it for programs and pages, JSON data: an approval's arguments.
-        remember: Scopes in which the reply may count again, and for each the key of what it covers.
+        remember: Scopes in which the reply may count again, and for each the key of what it covers. The key of the
+            scope "" holds for any reply that names no scope.
         expires_s: Seconds after which there can be no reply; None for the time in ``questions.expires``.
     """
 

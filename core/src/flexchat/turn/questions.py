@@ -233,7 +233,7 @@ def reply_problem(question: Question, reply: object) -> str:
     if reply.action not in ("accept", "decline", "cancel"):
         return f"its action is {reply.action!r}, not accept, decline or cancel"
     if reply.remember and reply.remember not in question.remember:
-        scopes = ", ".join(question.remember) or "none"
+        scopes = ", ".join(filter(None, question.remember)) or "none"
         return f"it cannot be remembered for {reply.remember!r} (scopes: {scopes})"
     if reply.action != "accept" or question.schema is None:
         return ""

@@ -94,7 +94,7 @@ class Questions:
         self._say_in_full(f"{question.tool or 'a tool'} needs approval: {question.message}")
         if (arguments := question.details.get("arguments")) is not None:
             self._say_in_full(json.dumps(arguments, ensure_ascii=False, indent=2, default=repr))
-        scopes = {scope[:1]: scope for scope in question.remember}
+        scopes = {scope[:1]: scope for scope in question.remember if scope}  # without a name: any yes counts again
         ways = {"y": "yes", "n": "no", "r": "no with a reason"}
         ways |= {"e": "edit"} if "arguments" in fields_of(question.schema or {}) else {}
         ways |= {letter: _SCOPES.get(scope, f"yes, {scope}") for letter, scope in scopes.items()}
