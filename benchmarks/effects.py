@@ -46,14 +46,19 @@ import attrs
 import effects_http
 import effects_mcp
 from effects_broken import BREAKS, break_order
-from flexchat import EffectUnknownError, FlexChat, FlexChatError, StuckTurnError, ToolContext, tool
+from flexchat import EffectUnknownError, FlexChat, FlexChatError, Reply, StuckTurnError, ToolContext, tool
 from flexchat.assembly import installed_plugins
+from flexchat.host import wait_for_answer
 from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
 
 STEPS = ("bind", "write", "model", "claim", "tool", "remember", "finish", "append")
+STEPS += ("suspend", "answer", "acquire", "use", "release")
 POINTS = tuple(f"{step} {when}" for step in STEPS for when in ("before", "after"))
-TURNS = ("pay", "pay_with_key", "pay_and_ask", "pay_late", "pay_or_die", *effects_http.TURNS, *effects_mcp.TURNS)
+ASKING = ("pay_approved", "pay_rejected", "pay_first", "pay_first_approved", "pay_as_told")
+"""The tools that need replies, or follow one that does."""
+TURNS = ("pay", "pay_with_key", "pay_and_ask", "pay_late", "pay_or_die")
+TURNS += (*ASKING, *effects_http.TURNS, *effects_mcp.TURNS)
 TOOLS = {"by hand": "pay", "by hand, with key": "pay_with_key"}
 """The tools that are called by hand."""
 KINDS = (*TURNS, *(f"{tool}, delivered twice" for tool in TURNS), *TOOLS)
@@ -77,9 +82,13 @@ IN_THE_WINDOW = (
     "pay_or_die",
 )
 IN_THE_WINDOW += (*effects_http.TURNS, *effects_mcp.TURNS)
+AROUND_A_QUESTION = ("write before", "write after", "answer before", "answer after")
+"""Of a tool that asks: it has started before its question is written, and goes on once the reply is."""
 
 PLUGINS = installed_plugins()
 """Loaded once: the processes are forked from this one."""
+
+REPLIES = "SELECT data FROM journal_entries WHERE kind = 'reply' AND turn = ?"
 
 SERVICE = """
 CREATE TABLE IF NOT EXISTS effects (number INTEGER PRIMARY KEY, run TEXT, tool TEXT, key TEXT);
@@ -235,6 +244,9 @@ class Service:
         )
 
 
+WORD = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+
+
 def tools(service, run, kill):
     """The tools that change something: each way in which one can end badly."""
 
@@ -281,7 +293,30 @@ def tools(service, run, kill):
         """Look something up."""
         return f"seen {what}"
 
-    return pay, pay_with_key, pay_and_ask, was_paid, pay_late, pay_or_die, look
+    @tool(effect="read")
+    async def look_and_ask(what: str, context: ToolContext) -> str:
+        """Ask a person about something."""
+        reply = await context.ask(f"What of {what}?", WORD)
+        return f"{reply.action} {dict(reply.content)}"
+
+    def asking(name, **declared):
+        @tool(name=name, **declared)
+        async def pay_asking(amount: int, context: ToolContext, note: str = "") -> str:
+            """Pay, from the account that a person names."""
+            if declared.get("asks_first") and (await context.ask("Which account?", WORD)).action != "accept":
+                return "not paid"
+            return act(name)
+
+        return pay_asking
+
+    asking_tools = (
+        *(asking(name, approve=True) for name in ("pay_approved", "pay_rejected")),
+        asking("pay_first", asks_first=True),
+        asking("pay_first_approved", asks_first=True, approve=True),
+        asking("pay_as_told"),
+        look_and_ask,
+    )
+    return (pay, pay_with_key, pay_and_ask, was_paid, pay_late, pay_or_die, look, *asking_tools)
 
 
 def model(run, kind, kill, kept, service):
@@ -305,7 +340,7 @@ def model(run, kind, kill, kept, service):
             kind.partition(",")[0],
             {"amount": amount, "note": words} if chance.random() < 0.5 else {"amount": amount},
         )
-        look = ("look", {"what": words})
+        look = ("look_and_ask" if pay[0] == "pay_as_told" else "look", {"what": words})
         both = [pay, look] if chance.random() < 0.5 else [look, pay]
         answers = [calls(look), calls(*both), says(f"Done, {words}.")]
         kill("model after")
@@ -368,6 +403,8 @@ def chat_of(folder, kept, service, run, kind, kill):
         "llms": {"bot": {"provider": "scripted"}},
         "responses": [{"llm": "bot", "model": "m", "tools": {"enabled": True}}],
         "tools": {},
+        "questions": {"expires": "7d"},
+        "limits": {"question_timeout_ms": 50},
     }
     given = tools(service, run, kill)
     if kind.startswith("http"):
@@ -398,9 +435,12 @@ def chat_of(folder, kept, service, run, kind, kill):
     record.with_suffix(".new").write_text(json.dumps(owners))
     record.with_suffix(".new").rename(record)  # whole or not at all: it may be killed here, too
     chat.tools.effects.ledger = Watched(
-        chat.tools.effects.ledger, kill, claim="claim", remember="remember", finish="finish"
+        chat.tools.effects.ledger, kill, claim="claim", remember="remember", finish="finish", release="release"
     )
-    keeper.journal = Watched(keeper.journal, kill, write="write", bind="bind")
+    steps = {name: name for name in ("write", "bind", "suspend", "answer", "acquire")}
+    keeper.journal = Watched(keeper.journal, kill, **steps, use_approval="use")
+    chat.tools.effects.questions = keeper.journal
+    keeper.watch(chat._engine.parts.questions)
     keeper.store = Watched(store, kill, append="append")
     return chat, store
 
@@ -409,21 +449,39 @@ async def attempt(folder, kept, service, run, kind, kill):
     """Run a turn, take it up, or make a call by hand; in a process of its own."""
     set_clock(kill.clock)
     chat, store = chat_of(folder, kept, service, run, kind, kill)
+    live = {"on_question": wait_for_answer} if kind.startswith(ASKING) and random.random() < 0.5 else {}
     with contextlib.suppress(FlexChatError):
-        if kind.startswith("by hand"):
+        if (asked := await open_questions(store, run)) and random.random() < 0.8:
+            await reply_to(random.choice(asked), chat, kind)
+        elif kind.startswith("by hand"):
             await chat.call_tool(TOOLS[kind], {"amount": 5}, idempotency_key=run)
         elif "twice" in kind:
             try:
-                await chat.respond("Pay, please.", conversation=run, idempotency_key=run)
+                await chat.respond("Pay, please.", conversation=run, idempotency_key=run, **live)
             except StuckTurnError as stuck:  # its processes were killed too often: a person takes it up
                 await chat.resume(stuck.id)
         elif waiting := await store.journal.list(tenant="default", conversation=run):
-            await chat.resume(waiting[0].id)
+            await chat.resume(waiting[0].id, **live)
         else:
-            await chat.respond("Pay, please.", conversation=run)
+            await chat.respond("Pay, please.", conversation=run, **live)
     await asyncio.sleep(0.02 if kind.startswith("pay_late") else 0)
     await chat.aclose()
     await store.aclose()
+
+
+async def open_questions(store, run):
+    """Return the open questions of a run's turn."""
+    return await store.journal.questions(tenant="default", states=["open"], conversation=run)
+
+
+async def reply_to(asked, chat, kind):
+    """Reply to a question, perhaps as another process does at the same time, and let its turn go on here."""
+    is_yes = not (asked.question.digest and kind.startswith("pay_rejected"))
+    content = {"word": secrets.token_hex(4)} if is_yes and not asked.question.digest else {}
+    reply = Reply(action="accept" if is_yes else "decline", content=content)
+    handle = await chat.answer(asked.id, reply, by=f"{os.getpid()}", resume=random.random() < 0.8)
+    if handle is not None:
+        await handle.result()
 
 
 def set_clock(seconds):
@@ -474,7 +532,7 @@ def bury(folder, kept):
 def one(folder, kept, service, run, chance, only):
     """Make one run to its end; return its kind, and where it was killed."""
     kind, kills = chance.choice([kind for kind in KINDS if kind.startswith(only)]), []
-    for trial in range(6):
+    for trial in range(12 if kind.startswith(ASKING) else 6):
         together = 2 if kind not in TURNS or states_of(kept, run) else 1
         children = []
         for _ in range(together):
@@ -491,7 +549,7 @@ def one(folder, kept, service, run, chance, only):
         killed = [point for child, point in children if ended[child]]
         kills += killed + ([f"server: {restarted}"] if restarted else [])
         states = states_of(kept, run)
-        if not killed and (kind.startswith("by hand") or (states and "running" not in states)):
+        if not killed and (kind.startswith("by hand") or (states and not {"running", "suspended"} & {*states})):
             break
     return kind, kills
 
@@ -511,7 +569,13 @@ def verdict(kept, service):
     asked_after = dict(kept.ask(with_handle.format("fence > 1"))).get("done", 0)
     given_up = dict(kept.ask(with_handle.format("fence > 0"))).get("unknown", 0)
     turns = dict(kept.ask("SELECT conversation, count(*) FROM journal_turns GROUP BY conversation"))
-    unended = {run for (run,) in kept.ask("SELECT conversation FROM journal_turns WHERE state = 'running'")}
+    unended = "SELECT conversation FROM journal_turns WHERE state IN ('running', 'suspended')"
+    unended = {run for (run,) in kept.ask(unended)}
+    lost = {
+        run
+        for run, id, turn in kept.ask("SELECT conversation, id, turn FROM questions WHERE state = 'replied'")
+        if not any(f'"{id}"' in text for (text,) in kept.ask(REPLIES, turn))
+    }
     unended &= {run for run, _, _ in runs}  # the run in which the driver was stopped has left one
     states = {}
     for run, state in rows:
@@ -520,7 +584,8 @@ def verdict(kept, service):
     table, wrong = {}, []
     for run, kind, kills in runs:
         happened, known = did.get(run, 0), states.get(run, [])
-        tool_kind = next((each for each in ("http", "mcp", "by hand") if kind.startswith(each)), "python")
+        tool_kind = next((each for each in ("http", "mcp", "by hand", *ASKING) if kind.startswith(each)), "python")
+        tool_kind = "approvals and questions" if tool_kind in ASKING else tool_kind
         counts = table.setdefault(tool_kind, dict.fromkeys(COLUMNS, 0))
         counts["runs"] += 1
         counts["killed"] += bool(json.loads(kills))
@@ -533,13 +598,20 @@ def verdict(kept, service):
         about = f"{run} ({kind}, killed at {kills}{', redeclared' if run in redeclared else ''})"
         if "twice" in kind and turns[run] > 1:
             wrong.append(f"{about}: {turns[run]} turns of one key")
+        if kind.startswith("pay_rejected") and happened:
+            wrong.append(f"{about}: it was rejected, and happened")
+        if kind.startswith(ASKING) and not kind.startswith("pay_rejected") and not (happened or "unknown" in known):
+            wrong.append(f"{about}: it was approved, and did not happen; the ledger has {known}")
+        if run in lost:
+            wrong.append(f"{about}: a reply is lost")
         if happened > 1:
             wrong.append(f"{about}: {happened} effects")
         if happened and "done" not in known and "unknown" not in known:
             wrong.append(f"{about}: the effect is lost, the ledger says {known}")
         if not happened and "done" in known:
             wrong.append(f"{about}: done, and nothing happened")
-        if "unknown" in known and not {*json.loads(kills), kind.partition(",")[0]} & {*IN_THE_WINDOW}:
+        window = {*IN_THE_WINDOW, *(AROUND_A_QUESTION if kind.startswith("pay_first") else ())}
+        if "unknown" in known and not {*json.loads(kills), kind.partition(",")[0]} & window:
             wrong.append(f"{about}: unknown outside of the window")
     counts = {name: sum(each[name] for each in table.values()) for name in COLUMNS}
     counts["done by polling a task"], counts["unknown in spite of a task"] = asked_after, given_up

@@ -5,6 +5,7 @@ import contextlib
 import sqlite3
 from datetime import UTC, datetime, timedelta
 
+import attrs
 import pytest
 from flexchat import (
     ChatRequestError,
@@ -591,3 +592,14 @@ async def test_a_write_that_is_stopped_at_its_first_question_has_done_nothing(op
         turn = await handle.result()
         assert (turn.status, outcomes(turn)) == ("cancelled", [NOT_STARTED])
         assert [effect.state for effect in await chat.effects()] == ["failed"]
+
+
+async def test_a_write_that_waits_is_still_one_if_its_tool_is_declared_to_read(open_chat, ran, tools):
+    async with open_chat(calls(("book", {}))) as chat:
+        await chat.respond("Book", conversation="c")
+    tools[3] = attrs.evolve(tools[3].definition, effect="read")
+    async with open_chat(says("Done.")) as chat:
+        assert (await finished(chat)).status == "done"
+        (effect,) = await chat.effects()
+
+    assert (effect.state, len(ran)) == ("done", 1)

@@ -92,7 +92,7 @@ class ClaimEffect:
             effect = await self._row(call)
         except StorageError as error:
             return self._refuse_unrecorded(call, error)
-        if effect is None or not effect.owner:
+        if effect is None or not (effect.owner or effect.state == "pending"):
             # No row, or a released one: the tool was never started as a write, so there is nothing to protect.
             return await rest()
         assert call.tool is not None
