@@ -442,6 +442,19 @@ class FlexChat:
         await self._engine.recorder.abandon(row, why)
         log.warning("the turn %s is not resumed any more: %s", row.id, why)
 
+    async def release_turn(self, id: str, *, tenant: str = DEFAULT_TENANT) -> None:
+        """Release a turn that belongs to this process and does not run in it, so that any process can resume it.
+
+        So it is if its end could not be written. Any other turn stays as it is.
+
+        Raises:
+            ChatRequestError, UnknownTurnError, StorageError: As resume.
+        """
+        _ = self._engine.journal
+        assert self._engine.recorder is not None
+        if all(handle.id != id for handle in self._started):
+            await self._engine.recorder.release(id, tenant=tenant)
+
     async def _start_resumed(self, id: str, **how: Any) -> TurnHandle:
         event_log: EventLog[StreamEvent] = EventLog()
         return self._handle(await self._engine.restore_turn(id, receiver=event_log, **how), event_log)

@@ -163,6 +163,14 @@ class ConversationRecorder:
             raise
         return self.open(turn, entries), request
 
+    async def release(self, id: str, *, tenant: str) -> None:
+        """Release a turn that this process owns, and does not run any more. Raises UnknownTurnError, StorageError."""
+        assert self.journal is not None
+        assert self._lease is not None
+        turn, _ = await self.journal.read(id, tenant=tenant)
+        if turn.state == "running" and turn.owner == self._lease.owner:
+            await self.journal.release(turn)
+
     def open(self, turn: JournaledTurn, entries: Sequence[JournalEntry]) -> Journal:
         """Return the journal of a turn with these steps."""
         assert self.journal is not None

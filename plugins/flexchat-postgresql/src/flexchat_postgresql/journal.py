@@ -416,10 +416,15 @@ class PostgresqlJournal:
 
     async def read(self, id: str, *, tenant: str) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
         """Return a turn with its steps; see TurnJournal."""
-        async with self._connections.transaction() as connection:
+
+        async def find(connection: Connection) -> tuple[JournaledTurn, Sequence[Any]]:
+            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             turn, _ = await self._find(connection, id, tenant)
             query = "SELECT number, kind, data, at FROM {s}.journal_entries WHERE turn = %s ORDER BY number"
-            rows = await connection.rows(query, (turn.id,))
+            return turn, await connection.rows(query, (turn.id,))
+
+        # Repeated across a restart: a turn whose steps cannot be read once it is acquired is left to a person.
+        turn, rows = await self._connections.repeated(find)
         try:
             return turn, [JournalEntry(number=n, kind=kind, data=json.loads(data), at=at) for n, kind, data, at in rows]
         except ValueError as error:

@@ -24,7 +24,9 @@ def open_queue(chat: FlexChat, table: QueueTable) -> TurnQueue | None:
         return None
     from .procrastinate_queue import ProcrastinateQueue
 
-    return ProcrastinateQueue(connections.config, schema=table.schema, lease_s=chat.tools.effects.lease_s)
+    # Shorter than that of turns: a row must be free by the time at which its turn counts as interrupted.
+    lease_s = chat.tools.effects.lease_s / 2
+    return ProcrastinateQueue(connections.config, schema=table.schema, lease_s=lease_s)
 
 
 class Producer:

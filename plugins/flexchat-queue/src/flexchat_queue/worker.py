@@ -16,8 +16,11 @@ from .turn_queue import Lease, QueuedTurn, TurnQueue
 
 log = logging.getLogger(__name__)
 
-SWEEP_S = 1.0
+SWEEP_S = 0.5
 """Interval between two looks for turns that the queue lacks: interrupted, due, or lost by the queue."""
+
+EXPIRE_S = 5.0
+"""Interval between two looks for questions whose time has passed: a turn that waits for one goes on then."""
 
 SWEPT = 100
 """Turns looked at in a sweep; all, if so many are waiting, once a while."""
@@ -62,6 +65,9 @@ class Worker:
         self._chat, self._queue, self._journal, self._follow = chat, queue, chat.journal, follow
         self._concurrency, self._stuck_after_s = concurrency, stuck_after_s
         self._running: dict[asyncio.Task[None], TurnHandle | None] = {}
+        self._unreleased: dict[
+            str, str
+        ] = {}  # turn -> tenant, of turns that may still be this process's in the journal
         self._misfits: dict[str, float] = {}  # turn -> when it was first leased here, by the monotonic clock
         self._changed = asyncio.Event()
         self._is_stopping = False
@@ -77,7 +83,8 @@ class Worker:
         """Run turns until stopped. Errors of the database are logged, and it is asked again."""
         lease_s = self._chat.tools.effects.lease_s
         loops = [
-            asyncio.create_task(self._repeat(self._queue.renew, lease_s / 4)),
+            asyncio.create_task(self._repeat(self._queue.renew, lease_s / 8)),
+            asyncio.create_task(self._repeat(self._journal.expire_questions, EXPIRE_S)),
             asyncio.create_task(self._repeat(self._sweep, SWEEP_S)),
         ]
         try:
@@ -120,8 +127,9 @@ class Worker:
     async def _serve(self, lease: Lease) -> None:
         try:
             is_over = await self._run_turn(lease)
-        except Exception as error:  # noqa: BLE001  the journal decides about the turn: the queue offers it again
+        except Exception as error:  # noqa: BLE001  of the database, or of a plugin: the sweep finds the turn again
             self._report(error)
+            self._unreleased[lease.turn] = lease.tenant
             is_over = True
         if is_over:
             await self._attempt(lambda: self._queue.complete(lease))
@@ -147,10 +155,12 @@ class Worker:
             if isinstance(problem, Exception):
                 log.warning("the events of the turn %s are not complete: %s", lease.turn, problem)
         end = outcomes[0]
-        if isinstance(end, flexchat.TurnFailed) and isinstance(end.error, flexchat.InterruptedTurnError):
-            self.interrupted += 1
-            await self._queue.release(lease)
-            return False
+        if isinstance(end, flexchat.TurnFailed):
+            if isinstance(end.error, flexchat.InterruptedTurnError):
+                self.interrupted += 1
+                await self._queue.release(lease)
+                return False
+            self._unreleased[lease.turn] = lease.tenant  # if the failure could not be written
         self.ended += 1
         return True
 
@@ -168,7 +178,10 @@ class Worker:
     async def _sweep(self) -> None:
         """Enqueue the turns that can go on and that the queue lacks."""
         began = time.monotonic()
-        await self._journal.expire_questions()  # a turn that waited for one of them goes on
+        for turn, tenant in [*self._unreleased.items()]:
+            with contextlib.suppress(UnknownTurnError):
+                await self._chat.release_turn(turn, tenant=tenant)
+            del self._unreleased[turn]
         turns = await self._journal.list_resumable(limit=SWEPT)
         if len(turns) == SWEPT and began > self._swept_until:
             # As many as wait in the queue, and more: so at least some of those that it lacks are among them.
