@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 import time
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -28,8 +29,9 @@ SWEPT = 100
 POLL_S = 1.0
 """Interval between two requests for a turn, if no news comes: one may have been put back, or its delay is over."""
 
-MISFIT_DELAY_S = 2.0
-"""Delay after which a turn that does not fit this worker's configuration may be leased again, by any worker."""
+MISFIT_DELAYS_S = (0.5, 3.0)
+"""Delays after which a turn that does not fit this worker's configuration may be leased again, by any worker: a random
+one between these, since with a fixed one the same worker would be the first to ask each time."""
 
 CLOSING_S = 10.0
 """How long turns have to stop where they are, so that others can resume them."""
@@ -168,7 +170,7 @@ class Worker:
         """Leave a turn to workers with another configuration, or report it as stuck after a time."""
         since = self._misfits.setdefault(lease.turn, time.monotonic())
         if time.monotonic() - since < self._stuck_after_s:
-            await self._queue.release(lease, delay_s=min(MISFIT_DELAY_S, self._stuck_after_s))
+            await self._queue.release(lease, delay_s=min(random.uniform(*MISFIT_DELAYS_S), self._stuck_after_s))
             return False
         self._misfits.pop(lease.turn)
         with contextlib.suppress(TurnNotWaitingError, UnknownTurnError):  # it has ended, so it fits nothing

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
+from typing import TYPE_CHECKING
 
 from flexchat.plugin import hookimpl
+
+if TYPE_CHECKING:
+    from flexchat import FlexChat, TurnHandle
 
 FLEXCHAT_API = (0, 1)
 
@@ -15,3 +19,11 @@ def flexchat_add_hookspecs() -> Iterable[object]:
     from . import hookspecs
 
     yield hookspecs
+
+
+@hookimpl(optionalhook=True)
+def flexchat_worker_turn(chat: FlexChat, handle: TurnHandle) -> Awaitable[None]:
+    """Keep the events of a turn that a worker runs, so that servers can stream it."""
+    from .api.served import keep_events
+
+    return keep_events(chat, handle)

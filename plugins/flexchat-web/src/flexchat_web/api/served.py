@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 import flexchat
-from flexchat import JournaledEvent, LostTurnError, QuestionAnswered, QuestionAsked, StreamEvent, TurnHandle
+from flexchat import (
+    FlexChat,
+    JournaledEvent,
+    LostTurnError,
+    QuestionAnswered,
+    QuestionAsked,
+    StreamEvent,
+    TurnHandle,
+)
 from flexchat.host import EventLog
 
 from ..guard import incident
@@ -160,3 +168,11 @@ class ServedTurn:
         self.problem = problem_of(error, self.mask) if is_ours else incident(error, self.mask)  # type: ignore[arg-type]
         later = {"retry_after": int(after)} if (after := self.problem.headers.get("retry-after")) else {}
         return Event("error", {**self.problem.to_dict(), **later})  # it is too late for a header
+
+
+async def keep_events(chat: FlexChat, handle: TurnHandle) -> None:
+    """Write the events of a turn that has no listeners in this process, until it has ended."""
+    _, earlier = await chat.events(handle.id, tenant=handle.info.tenant)
+    turn = ServedTurn.resumed(handle, chat.mask, earlier)
+    with turn.read():  # listeners elsewhere get the pieces of an answer at once
+        await turn.run()
