@@ -120,10 +120,10 @@ def test_without_postgresql_there_is_one_sentence(tmp_path, kept):
     ("line", "text"),
     [
         ('schema = "a b"', "schema must be a name"),
-        ("concurrency = 0", "2: queue.concurrency: must be"),
-        ("stuck_after_s = 0", "2: queue.stuck_after_s: must be"),
-        ('provider = "celery"', "2: queue.provider: must be"),
-        ("workers = 3", "2: queue.workers: unknown key"),
+        ("concurrency = 0", "2: queue.concurrency: expected"),
+        ("stuck_after_s = 0", "2: queue.stuck_after_s: expected"),
+        ('provider = "celery"', "2: queue.provider: expected"),
+        ("workers = 3", "2: queue: unknown key 'workers'"),
     ],
 )
 def test_a_wrong_setting_is_reported_with_its_line(tmp_path, line, text):

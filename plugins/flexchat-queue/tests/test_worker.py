@@ -346,6 +346,48 @@ async def test_the_tables_are_brought_up_to_date(shared, monkeypatch):
         assert (await queue.lease()).turn == "a"
 
 
+async def test_the_events_of_a_workers_turn_are_kept_as_a_servers(shared):
+    """With flexchat-web installed, servers stream the turns of workers, and the pieces of their answers."""
+    chat, host = await shared.chat(), installed_plugins()
+    turn = await chat.submit("Hello", conversation="c")
+
+    def follow(handle):
+        return [answer for _, answer in host.ask("flexchat_worker_turn", chat=chat, handle=handle)]
+
+    async with shared.working(chat, follow=follow):
+        await ended(chat, turn)
+    _, events = await chat.events(turn)
+    assert [event.number for event in events] == [*range(1, len(events) + 1)]
+    names = [event.name for event in events]
+    assert (names[0], names[-1]) == ("turn_started", "turn")
+    assert names.count("text") > 1
+
+
+@pytest.mark.slow
+async def test_a_turn_whose_end_could_not_be_written_goes_on_later(own_server):
+    """The database was away for longer than a write waits: the turn is released once it is back."""
+    shared, away, asked = Shared(own_server.dsn(), "flexchat"), asyncio.Event(), []
+
+    async def reply(messages, options):
+        asked.append(1)
+        if len(asked) == 1:
+            await asyncio.to_thread(own_server.stop)
+            away.set()
+        return says("done")
+
+    conversations = {"provider": "postgresql", "dsn": shared.dsn, "connect_timeout_s": 0.5}
+    chat = await shared.chat(reply, conversations=conversations)
+    turn = await chat.submit("Hello", conversation="c")
+    async with shared.working(chat) as worker:
+        await away.wait()
+        async with asyncio.timeout(20):
+            while turn not in worker._unreleased:
+                await asyncio.wait([asyncio.create_task(worker._changed.wait())], timeout=0.05)
+        await asyncio.to_thread(own_server.start)
+        assert await ended(chat, turn) == ["done"]
+    await shared.stack.aclose()
+
+
 def test_the_engine_is_imported_by_what_uses_it():
     """A command that reads a configuration with the table does not wait for it."""
     import subprocess

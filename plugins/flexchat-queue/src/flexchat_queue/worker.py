@@ -29,9 +29,8 @@ SWEPT = 100
 POLL_S = 1.0
 """Interval between two requests for a turn, if no news comes: one may have been put back, or its delay is over."""
 
-MISFIT_DELAYS_S = (0.5, 3.0)
-"""Delays after which a turn that does not fit this worker's configuration may be leased again, by any worker: a random
-one between these, since with a fixed one the same worker would be the first to ask each time."""
+MISFIT_DELAY_S = 2.0
+"""Delay after which a turn that does not fit this worker's configuration may be leased again, by any worker."""
 
 CLOSING_S = 10.0
 """How long turns have to stop where they are, so that others can resume them."""
@@ -117,7 +116,8 @@ class Worker:
         """Wait until a turn here has ended or, with room for another, until the queue may have one."""
         waiting: list[asyncio.Task[object]] = [asyncio.create_task(self._changed.wait())]
         if len(self._running) < self._concurrency:
-            waiting.append(asyncio.create_task(self._queue.wait(POLL_S)))
+            # At random times: news wakes all workers together, and the same one would be first from then on.
+            waiting.append(asyncio.create_task(self._queue.wait(POLL_S * random.uniform(0.5, 1))))
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -170,7 +170,7 @@ class Worker:
         """Leave a turn to workers with another configuration, or report it as stuck after a time."""
         since = self._misfits.setdefault(lease.turn, time.monotonic())
         if time.monotonic() - since < self._stuck_after_s:
-            await self._queue.release(lease, delay_s=min(random.uniform(*MISFIT_DELAYS_S), self._stuck_after_s))
+            await self._queue.release(lease, delay_s=min(MISFIT_DELAY_S, self._stuck_after_s))
             return False
         self._misfits.pop(lease.turn)
         with contextlib.suppress(TurnNotWaitingError, UnknownTurnError):  # it has ended, so it fits nothing
