@@ -6,12 +6,14 @@ Light: the modules of commands, checks and the step are imported when they are n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flexchat.plugin import CheckedConfig, ConfigCheck, ConfigTable, hookimpl
 
 if TYPE_CHECKING:
     from flexchat.host import PluginHost
+    from flexchat_web.typing import Operation, Page, Web
 
 FLEXCHAT_API = (0, 1)
 
@@ -80,3 +82,27 @@ def flexchat_add_hookspecs() -> Iterable[object]:
     from . import hookspecs
 
     yield hookspecs
+
+
+@hookimpl(optionalhook=True)
+def flexchat_web_operations(web: Web) -> Iterable[Operation]:
+    """Offer remembered replies, and questions behind links, over HTTP."""
+    from .web import OPERATIONS
+
+    return OPERATIONS
+
+
+@hookimpl(optionalhook=True)
+def flexchat_web_pages(web: Web) -> Iterable[Page]:
+    """Offer the page that shows the questions, and takes replies."""
+    folder = Path(__file__).parent / "web" / "static"
+    yield web.Page(
+        name="approvals",
+        label="Approvals",
+        folder=folder,
+        script="approvals.js",
+        styles=("approvals.css",),
+        after="activity",
+        icon="lock",
+        count="/api/approvals/count",
+    )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 import attrs
 
 if TYPE_CHECKING:
-    from flexchat import FlexChat, ModelInfo, Problem, ProviderError, StreamEvent, Turn
+    from flexchat import FlexChat, ModelInfo, PendingQuestion, Problem, ProviderError, StreamEvent, Turn
     from flexchat.host import ConfigDocument
 
     from .apart import Apart as _Apart
@@ -329,6 +329,16 @@ class Web(Protocol):
         self, turn: AsyncGenerator[StreamEvent, None], last: Callable[[Turn], Awaitable[_Event]]
     ) -> AsyncGenerator[_Event, None]:
         """Convert a turn to server-sent events; ``last`` makes the last one."""
+
+    def pending_data(self, pending: PendingQuestion) -> dict[str, Any]:
+        """Convert a kept question for clients: as in /api/questions."""
+
+    def record_reply(self, call: Call, chat: FlexChat, id: str, *, tenant: str, by: str) -> Awaitable[str]:
+        """Record the reply in a call's body, and let the question's turn go on; return the question's whole id.
+
+        Raises:
+            FlexChatError: As FlexChat.answer.
+        """
 
     def chosen_model(self, chat: FlexChat, model_id: str) -> tuple[str, str]:
         """Split "LLM/MODEL" into the service and its model.

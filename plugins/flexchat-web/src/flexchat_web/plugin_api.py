@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from .apart import Apart as Apart
 from .api.events import events_of as events_of
+from .api.events import pending_data as pending_data
 from .api.models import chosen_model as chosen_model
 from .api.models import listed_models as listed_models
 from .api.models import named_models as named_models
+from .api.questions import record_reply as record_reply
 from .config.permitted import refused as refused
 from .operations import Event as Event
 from .operations import Json as Json

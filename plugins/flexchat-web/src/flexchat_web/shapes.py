@@ -7,6 +7,7 @@ from types import MappingProxyType, NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import attrs
+from flexchat import PendingQuestion
 from flexchat.host import NOT_BLANK
 
 Schema = Mapping[str, Any]
@@ -178,3 +179,25 @@ COLLECTIONS: Schema = {
         "required": ["service"],
     },
 }
+
+_QUESTION_FIELDS = record(
+    dict.fromkeys(("id", "call_id", "tool", "message"), str),
+    **{"schema": dict, "details": dict},
+    **dict.fromkeys(("url", "digest"), str),
+    remember={"type": "object", "description": "Scopes in which a reply may count again."},
+    arguments_text={**TEXT, "description": "An approval's arguments in JSON, with all characters visible."},
+)
+_REPLY_GIVEN = {**record({"action": str, "content": dict, "why": str, "remember": str}), "type": ["object", "null"]}
+QUESTION: Schema = schema_of(PendingQuestion, plus={"id": str, "question": _QUESTION_FIELDS, "reply": _REPLY_GIVEN})
+"""A kept question in an answer."""
+
+REPLY: Schema = {
+    **body_schema(
+        {"action": {"enum": ["accept", "decline", "cancel"]}},
+        content=dict | None,
+        reason={**TEXT, "maxLength": 2000, "description": "Why it is declined, for the tool and the model."},
+        remember={**TEXT, "description": "A scope of the question in which the reply counts again."},
+    ),
+    "examples": [{"action": "accept", "content": {"seat": "window"}}, {"action": "decline", "reason": "too much"}],
+}
+"""A body with the reply to a question."""

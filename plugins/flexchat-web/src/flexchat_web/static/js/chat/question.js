@@ -1,7 +1,7 @@
 // A question to a person: a form, yes or no, a page to visit, or the approval of a call.
-//   const card = questionCard(question, { onReplied });  place.append(card.node)
+//   const card = questionCard(question, { onReplied, path });  place.append(card.node)
 //     question: { id, tool, message, schema, url, digest, arguments_text, remember }, as in the event and in api/questions;
-//     onReplied(): called once the server has the reply
+//     onReplied(): called once the server has the reply; path: where it is sent, in place of api/questions/ID/reply
 //   card.close({ action, why })   it has a reply, from here or elsewhere, or was withdrawn
 // The arguments of an approval are shown as the server wrote them: in full, invisible characters escaped.
 
@@ -16,7 +16,7 @@ const DECIDED = { accept: "Approved", decline: "Rejected", cancel: "Not approved
 const SCOPES = { conversation: "these arguments, in this conversation", always: "these arguments, always" };
 
 /** Return the element of an open question. */
-export function questionCard(question, { onReplied = () => {} } = {}) {
+export function questionCard(question, { onReplied = () => {}, path = `api/questions/${encodeURIComponent(question.id)}/reply` } = {}) {
   const isApproval = Boolean(question.digest);
   const { arguments: edited, ...properties } = question.schema?.properties || {};
   const plain = isApproval ? { ...question.schema, properties } : question.schema;
@@ -84,7 +84,7 @@ export function questionCard(question, { onReplied = () => {} } = {}) {
     mine = true; // before the event about it arrives
     const scope = sent.action === "accept" && remember?.value;
     try {
-      await busy(pressed, post(address(question), written({ ...sent, ...(scope && { remember: scope }) }, changed)));
+      await busy(pressed, post(path, written({ ...sent, ...(scope && { remember: scope }) }, changed)));
       close({ action: sent.action, why: sent.reason });
       onReplied();
     } catch (error) {
@@ -149,10 +149,6 @@ function flawOf(text) {
   } catch (error) {
     return `This is not JSON: ${error.message}`;
   }
-}
-
-function address({ id }) {
-  return `api/questions/${encodeURIComponent(id)}/reply`;
 }
 
 function defaults(schema) {
