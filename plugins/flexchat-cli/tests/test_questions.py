@@ -13,6 +13,7 @@ from flexchat_cli.questions import Questions, fields_of, read_answer
 from flexchat_cli.terminal import Terminal
 from hypothesis import given
 from hypothesis import strategies as st
+from keyboard import typed as at_a_terminal
 
 FORM = {
     "type": "object",
@@ -322,15 +323,10 @@ def test_ask_approve_asks_before_each_call(tmp_path, typed, result):
     (tmp_path / "shop.py").write_text(SHOP.partition("    reply =")[0] + "    return 'ordered'\n")
     program = Path(sys.executable).with_name("flexchat")
     command = [program, "ask", "--approve", "-m", "rehearsal/any", "-T", "shop:order", "Order a pizza"]
-    typing, terminal = os.openpty()
-    os.write(typing, typed)
-    done = subprocess.run(command, cwd=tmp_path, stdin=terminal, stdout=terminal, stderr=terminal)
-    os.close(terminal)
-    shown = os.read(typing, 65536).decode()
-    os.close(typing)
+    status, shown = at_a_terminal(command, ("[n]:", typed), cwd=tmp_path)
     piped = subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True)
 
-    assert done.returncode == 0, shown
+    assert status == 0, shown
     assert "Run order without arguments?" in shown
     assert result in " ".join(shown.split())
     assert "nobody approved" in piped.stdout

@@ -28,6 +28,7 @@ from flexchat.errors import (
     Problem,
     ProviderAuthError,
     StorageError,
+    SuspendedTurnError,
     UnknownConversationError,
     UnknownNameError,
     did_you_mean,
@@ -439,6 +440,10 @@ class _Batch:
             self.limit.count(error.turn)
             raise
         self.limit.count(turn)
+        if turn.status in ("suspended", "accepted"):  # the same command resumes it
+            waits = SuspendedTurnError(turn.id)
+            waits.turn = turn
+            raise waits
         return turn
 
     async def _is_answered(self, prompt: Prompt) -> bool:

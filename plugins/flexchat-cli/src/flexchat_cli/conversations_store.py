@@ -303,6 +303,6 @@ async def open_kept(
     elif keeping.go_on:
         context.terminal.say("no conversation is kept yet: starting a new one", "dim")
     for id in waiting:
-        text = f"its turn {id[:SHORT_ID]} was interrupted: the next message ends it; or: flexchat turns resume"
+        text = f"its turn {id[:SHORT_ID]} has not ended, and a new message may end it; or: flexchat turns resume"
         context.terminal.say(text, "dim")
     return KeptConversation(chat, conversations, continued)

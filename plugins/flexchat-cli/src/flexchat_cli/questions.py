@@ -173,11 +173,13 @@ class Questions:
         """Return the next line that is typed; None if there is none any more."""
         with self._terminal.lend_stdout():
             click.echo(f"{prompt} ", nl=False, err=True)
-        read = await _typed()
-        if not read:
-            self._terminal.say("")
-            return None
-        return read.decode(sys.stdin.encoding or "utf-8", "replace").strip()
+        read = b""
+        try:
+            read = await _typed()
+        finally:
+            if not read:  # also if the reply came from elsewhere
+                self._terminal.say("")
+        return read.decode(sys.stdin.encoding or "utf-8", "replace").strip() if read else None
 
 
 def fields_of(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

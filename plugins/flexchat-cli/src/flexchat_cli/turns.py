@@ -92,8 +92,8 @@ async def resume(context: CommandContext, id: str, tenant: str) -> int:
         turn = await chat.resume(id, tenant=tenant, on_question=person)
     if context.json:
         terminal.json(turn.to_dict())
-    else:
-        for record in () if turn.pending else turn.failed_calls:
+    elif not turn.pending:
+        for record in turn.failed_calls:
             terminal.say(f"{record.tool}: {record.result.explained()}", "dim")
         terminal.out(turn.content)
     return report_pending(turn, terminal, person)
