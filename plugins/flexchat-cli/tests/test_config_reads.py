@@ -34,6 +34,12 @@ path = "conversations.db"
 """
 
 READ_IT = {
+    "approvals approve": ("abc",),
+    "approvals list": (),
+    "approvals reject": ("abc",),
+    "approvals rules list": (),
+    "approvals rules revoke": ("abc",),
+    "approvals show": ("abc",),
     "ask": ("hello",),
     "batch": ("prompts.jsonl",),
     "cases check": (),
