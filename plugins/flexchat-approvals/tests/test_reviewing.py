@@ -166,3 +166,11 @@ async def test_a_call_that_a_person_was_asked_about_is_not_reviewed_again(open_c
         assert turn.status == "suspended"
 
     assert gate.seen == []
+
+
+async def test_a_plugin_that_fails_decides_nothing_in_strict_mode_either(open_chat, desk, monkeypatch):
+    monkeypatch.setenv("FLEXCHAT_STRICT_PLUGINS", "1")
+    plugins = with_plugins(acme=Gate(fail))
+
+    assert await outcome(open_chat(PAYS, approvals=[ACME], plugins=plugins)) == ("suspended", None)
+    assert desk.done == []

@@ -158,8 +158,13 @@ class ApprovalStep:
 
     async def _answers(self, call: Call, policy: Policy) -> list[tuple[str, Any]]:
         """Ask the plugins; one that fails has no answer."""
-        answers = []
-        for plugin, answer in self.plugins.ask(BEFORE_APPROVAL, call=call, policy=policy):
+        answers: list[tuple[str, Any]] = []
+        try:
+            given = self.plugins.ask(BEFORE_APPROVAL, call=call, policy=policy)
+        except FlexChatError:  # in strict mode, one that fails
+            log.exception("%s failed; a person decides", BEFORE_APPROVAL)
+            return answers
+        for plugin, answer in given:
             try:
                 with contained():
                     answers.append((plugin, await answer if inspect.isawaitable(answer) else answer))

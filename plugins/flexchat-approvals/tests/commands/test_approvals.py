@@ -281,6 +281,20 @@ def test_a_reply_can_come_from_elsewhere_meanwhile(run, shop):
     assert shop.paid == ["5 to ann"]
 
 
+def test_a_reply_is_recorded_even_if_its_turn_cannot_go_on(run, shop):
+    (id,) = shop.begin(5)
+    path = shop.folder / "flexchat.toml"
+    path.write_text(path.read_text().replace('name = "pay"', 'name = "send"'))
+
+    ran = run("approve", id)
+
+    assert ran.status == 1
+    assert ran.err.startswith(f"{id[:13]} is approved\n")
+    assert "pay" in ran.err.splitlines()[1]
+    assert run("show", id, "--json").json["state"] == "replied"
+    assert shop.paid == []
+
+
 def test_a_store_without_turns_has_no_questions(run, shop, monkeypatch):
     shop.begin(5)
     monkeypatch.setattr("flexchat_cli.conversation_store", lambda context: Bare())

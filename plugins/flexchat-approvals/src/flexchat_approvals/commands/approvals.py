@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import click
 import flexchat_cli as cli
-from flexchat import FlexChat, Turn
+from flexchat import FlexChat, Turn, TurnNotWaitingError, UnknownTurnError
 from flexchat.host import json_error_message, visible
 from flexchat.plugin import Reply
 from flexchat.store import PendingQuestion, TurnJournal
@@ -144,23 +144,28 @@ async def rules_revoke(context: CommandContext, id: str, tenant: str) -> None:
 
 
 async def _reply(context: CommandContext, id: str, reply: Reply, no_wait: bool, tenant: str) -> int:
+    terminal, turn = context.terminal, None
+    verb = "rejected" if reply.action != "accept" else "edited" if "arguments" in reply.content else "approved"
     async with _open_chat(context) as chat:
+        id = (await chat.question(id, tenant=tenant)).id
+        await chat.answer(id, reply, by=_user_name(), tenant=tenant, resume=False)
         asked = await chat.question(id, tenant=tenant)
-        handle = await chat.answer(asked.id, reply, by=_user_name(), tenant=tenant, resume=not no_wait)
-        turn = await handle.result() if handle is not None else None
-        asked = await chat.question(asked.id, tenant=tenant)
-    terminal = context.terminal
+        then = "a process that runs such turns goes on with it"
+        if not no_wait:
+            terminal.say(f"{id[:_SHORT_ID]} is {verb}", "dim")  # on the disk: now only the turn can fail
+            person = cli.Questions(terminal, keeps=True)
+            try:
+                turn = await chat.resume(asked.turn, tenant=tenant, on_question=person)
+            except (TurnNotWaitingError, UnknownTurnError):
+                then = "the process that runs its turn goes on"
+            asked = await chat.question(id, tenant=tenant)
     if context.json:
         terminal.json({"question": asked.to_dict(), "turn": turn.to_dict() if turn is not None else None})
-        return cli.PENDING if turn is not None and turn.pending else cli.OK
-    verb = "rejected" if reply.action != "accept" else "edited" if "arguments" in reply.content else "approved"
-    if turn is None:
-        why = "a process that runs such turns goes on with it" if no_wait else "the process that runs it goes on"
-        terminal.say(f"{asked.id[:_SHORT_ID]} is {verb}; {why}", "dim")
-        return cli.OK
-    terminal.say(f"{asked.id[:_SHORT_ID]} is {verb}", "dim")
-    _print_turn(context, turn)
-    return cli.PENDING if turn.pending else cli.OK
+    elif turn is not None:
+        _print_turn(context, turn)
+    else:
+        terminal.say(f"{id[:_SHORT_ID]} is {verb}; {then}", "dim")
+    return cli.PENDING if turn is not None and turn.pending else cli.OK
 
 
 def _print_turn(context: CommandContext, turn: Turn) -> None:
