@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+import json
 import re
 
+import attrs
 import pytest
-from flexchat import FlexChat, Implementation, ToolDefinition
+from flexchat import FlexChat, Implementation, ToolDefinition, ToolResult
+from flexchat.domain.conversation import result_from_json, result_to_json
 from flexchat.errors import ToolDefinitionError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,3 +119,19 @@ def test_a_tool_without_a_name_or_description_is_named_with_what_is_there_instea
     """The specification's text, and behind it which tool and which key."""
     with pytest.raises(ToolDefinitionError, match=re.escape(f"Tool must have name and description ({hint})")):
         ToolDefinition.from_dict(table, print)
+
+
+def test_a_result_may_have_a_hint_beside_it():
+    """In the envelope and in its text, also of a result that is encoded already, and in what is kept."""
+    result = ToolResult(success=True, tool_name="pay", result={"n": 1}, hint="of 5")
+    encoded = attrs.evolve(result, encoded='{"n": 1}')
+
+    assert result.to_dict() == {
+        "success": True,
+        "result": {"n": 1},
+        "hint": "of 5",
+        "tool_name": "pay",
+        "execution_time_ms": 0,
+    }
+    assert json.loads(result.to_json()) == json.loads(encoded.to_json()) == result.to_dict()
+    assert result_from_json(result_to_json(encoded)) == result

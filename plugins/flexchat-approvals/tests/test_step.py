@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import attrs
 import pytest
-from flexchat import FlexChat, QuestionAsked, Reply, tool
+from flexchat import FlexChat, QuestionAsked, Reply, ToolMessage, tool
 from flexchat.errors import InvalidReplyError
 from flexchat.plugin import hookimpl
 from flexchat_testing import calls
@@ -223,8 +223,12 @@ async def test_edited_arguments_are_shown_again_and_run_as_shown(open_chat, desk
         assert desk.done == []
         turn = await answered(chat, again)
 
+    (result,) = results_of(turn)
     assert turn.status == "done"
-    assert "a person has changed the arguments" in results_of(turn)[0].notes
+    assert "a person has changed the arguments" in result.notes
+    assert result.hint == 'A person has changed the arguments of this call to: {"amount": 50, "to": "bob"}'
+    (read,) = [message for message in turn.response.messages if isinstance(message, ToolMessage)]
+    assert '"hint": "A person has changed' in read.content
     assert desk.done == [("pay", 50, "bob")]
 
 

@@ -53,17 +53,24 @@ class Outcomes:
             with contained():
                 notes = tuple(self.mask.mask_given(str(note)) for note in answer.notes)
                 left_out = tuple(self.mask.mask_given(str(each)) for each in answer.left_out)
+                hint = self.mask.mask_given(_as_text(answer.hint)) or None
                 if answer.success:
                     plain, encoded = self._as_json(answer.result)
                     media, words = checked_media(answer.media, self.max_media_bytes)
                     return attrs.evolve(
-                        answer, result=plain, encoded=encoded, notes=notes, media=media, left_out=(*left_out, *words)
+                        answer,
+                        result=plain,
+                        encoded=encoded,
+                        hint=hint,
+                        notes=notes,
+                        media=media,
+                        left_out=(*left_out, *words),
                     )
-                error, hint = (self.mask.mask_given(_as_text(text)) for text in (answer.error, answer.hint))
+                error = self.mask.mask_given(_as_text(answer.error))
                 return attrs.evolve(
                     answer,
                     error=error or "The call was refused",
-                    hint=hint or None,
+                    hint=hint,
                     notes=notes,
                     media=(),  # a failure is a text
                     left_out=left_out,

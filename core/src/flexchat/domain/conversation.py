@@ -251,7 +251,7 @@ def result_to_json(result: ToolResult) -> str:
 
     Infinity and NaN are written as Python writes them: a service's data beside a medium may hold them.
     """
-    is_plain = result.success and not (result.notes or result.media or result.left_out)
+    is_plain = result.success and not (result.hint or result.notes or result.media or result.left_out)
     if is_plain and result.encoded is not None and result.encoded.isascii():
         return f'{{"success": true, "tool_name": {json.dumps(result.tool_name)}, "result": {result.encoded}}}'
     return json.dumps(value_to_dict(result))

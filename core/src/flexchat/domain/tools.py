@@ -268,7 +268,8 @@ class ToolResult:
         execution_time_ms: From look-up to answer, validation included, in whole milliseconds.
         result: JSON data.
         error: The fault: exactly the specification's text, if it fixes one.
-        hint: Further help: the nearest name, the value received, the values available. None for none.
+        hint: Further help: the nearest name, the value received, the values available; beside a result, what it does
+            not show by itself. None for none.
         notes: Adjustments made along the way ('days: "2" read as 2'); for the record, not for the model.
         encoded: The result as JSON text, if already encoded.
         media: Images, sounds and files that came with the result; all of them have data.
@@ -312,8 +313,7 @@ class ToolResult:
         Media are described without their bytes.
         """
         outcome = {"result": self.result} if self.success else {"error": self.error}
-        if self.hint and not self.success:
-            outcome["hint"] = self.hint
+        outcome |= {"hint": self.hint} if self.hint else {}
         name_and_time = {"tool_name": self.tool_name, "execution_time_ms": self.execution_time_ms}
         return {"success": self.success, **outcome, **name_and_time, **self._beside()}
 
@@ -322,9 +322,10 @@ class ToolResult:
         if not self.success or self.encoded is None:
             return _encode(self.to_dict())
         name = _encode(self.tool_name)
+        hint = f', "hint": {_encode(self.hint)}' if self.hint else ""
         beside = f", {_encode(self._beside())[1:-1]}" if self.media or self.left_out else ""
         return (
-            f'{{"success": true, "result": {self.encoded}, "tool_name": {name}, '
+            f'{{"success": true, "result": {self.encoded}{hint}, "tool_name": {name}, '
             f'"execution_time_ms": {self.execution_time_ms}{beside}}}'
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, ClassVar
@@ -20,6 +21,8 @@ from .reviewing import review
 log = logging.getLogger(__name__)
 
 BEFORE_APPROVAL = "flexchat_before_approval"
+
+CHANGED = "A person has changed the arguments of this call to"
 
 MAX_QUESTIONS = 2_000  # of one turn
 
@@ -77,7 +80,7 @@ class ApprovalStep:
                 return _rejected(call, row.replied_by, row.reply.why)
             edited = edited_arguments(row.reply.content, call, self._mask) if is_free else None
             if edited is not None:
-                return await call.again(edited)
+                return await self._again(call, edited)
         if index is None or is_free:
             return await rest()
         policy, keys = self.policies[index], keys_of(call, self.policies[index])
@@ -124,12 +127,22 @@ class ApprovalStep:
             return await self._refusal(call, reply, policy)
         edited = edited_arguments(reply.content, call, mask)
         if edited is not None:
-            call.note("a person has changed the arguments")
-            return await call.again(edited)  # all checks again, this one included: it is another call
+            return await self._again(call, edited)
         note = reply.content.get("note")
         call.note(f"approved ({label(self.policies, index)})" + (f": {note}" if note else ""))
         call.is_approved = True
         return await rest()
+
+    async def _again(self, call: Call, edited: dict[str, Any]) -> ToolResult:
+        """Start over with a person's arguments: all checks again, this one included, since it is another call."""
+        call.note("a person has changed the arguments")
+        result = await call.again(edited)
+        if CHANGED in (result.hint or ""):  # by a later question
+            return result
+        # The model reads its own arguments beside the result, and would report those.
+        shown = json.dumps(self._mask.data(call.arguments), ensure_ascii=False)
+        hint = f"{CHANGED}: {shown}"
+        return attrs.evolve(result, hint=f"{result.hint}; {hint}" if result.hint else hint)
 
     async def _refusal(self, call: Call, reply: Reply, policy: Policy) -> ToolResult:
         if reply.action == "decline" and reply.why != NOBODY:
