@@ -215,7 +215,7 @@ class Servers:
         async def connect(reader, writer):
             for _ in range(len(self.running)):
                 self._next = (self._next + 1) % len(self.running)
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError, asyncio.CancelledError):  # it is cancelled at the end
                     up = await asyncio.open_connection("127.0.0.1", httpx.URL(self.running[self._next].url).port)
                     await asyncio.gather(copy(reader, up[1]), copy(up[0], writer))
                     return
@@ -267,7 +267,9 @@ class Turn:
             _, found = await self.send("GET", f"/api/turns?conversation={self.conversation}")
             self.id = found["turns"][0]["id"]
         if self.kind in ("stopped", "withdrawn"):
-            await self.send("POST", f"/api/turns/{self.id}/cancel")
+            status, answer = await self.send("POST", f"/api/turns/{self.id}/cancel")
+            if status != 200 or answer["turn"]["status"] not in ENDED:
+                raise RuntimeError(f"not cancelled: {status} {answer}")
         until = time.monotonic() + 120
         while self.state not in ENDED:
             _, turn = await self.send("GET", f"/api/turns/{self.id}")

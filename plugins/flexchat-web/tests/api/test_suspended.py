@@ -6,6 +6,7 @@ import json
 import secrets
 
 import pytest
+from flexchat_sqlite.journal import SqliteJournal
 from flexchat_testing import calls
 from flexchat_web.api import turns as turns_module
 from flexchat_web.api.turns import Turns
@@ -287,6 +288,21 @@ async def test_a_suspended_turn_is_cancelled_anywhere_and_its_listeners_get_its_
     assert (late.status_code, shop.PAID) == (404, [])
     gone = await one.get(f"/api/turns/{id}/events", headers={"last-event-id": str(events[-1][0])})
     assert gone.status_code == 204
+
+
+async def test_a_turn_that_is_suspended_while_it_is_cancelled_is_cancelled(shop, listening, monkeypatch):
+    client, cancelling, suspend = await listening(resume=False), [], SqliteJournal.suspend
+
+    async def suspend_later(self, turn, entries):
+        served = client.app.serving.shared(Turns).find(turn.id, "default")
+        cancelling.append(asyncio.create_task(client.post(f"/api/turns/{turn.id}/cancel")))
+        await until(lambda: served.handle._task.cancelling())
+        return await suspend(self, turn, entries)
+
+    monkeypatch.setattr(SqliteJournal, "suspend", suspend_later)
+    await begin(client, conversation="c")
+    assert (await cancelling[0]).json()["turn"]["status"] == "cancelled"
+    assert await open_questions(client) == []
 
 
 async def test_the_next_message_ends_a_suspended_turn(shop, listening):

@@ -510,7 +510,10 @@ async def cancel_turn(call: Call) -> Reply:
     turn = turns.find(id, call.tenant)
     if turn is not None:
         turn.handle.cancel()
-        return Json({"turn": turn_data((await turn.handle.last()).turn)})
+        ended_here = (await turn.handle.last()).turn
+        # A suspended one has left this process before it could be cancelled.
+        if ended_here.status not in ("suspended", "accepted"):
+            return Json({"turn": turn_data(ended_here)})
     async with call.serving.chat() as chat:
         with _unknown_turns():
             ended_turn = await chat.cancel_turn(id, tenant=call.tenant, by=call.user)
