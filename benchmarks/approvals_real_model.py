@@ -57,19 +57,23 @@ def main():
             60: {"action": "accept", "content": {"arguments": {"amount": 30, "to": "Cid"}}},
         }
         for amount, reply in replies.items():
-            asked(port, f"/api/questions/{amounts[amount]}/reply", reply)
+            if asked(port, f"/api/questions/{amounts[amount]}/reply", reply) is None:
+                sys.exit(f"the reply to the payment of {amount} was refused:\n{(folder / 'log').read_text()}")
         again = until(lambda: open_questions(port), "the edited call is not shown again", folder)
         print(f"shown again: {again[0]['question']['details']['arguments']}")
         asked(port, f"/api/questions/{again[0]['id']}/reply", {"action": "accept"})
         until(lambda: asked(port, "/api/turns?state=done")["turns"], "the turn does not go on", folder)
         conversation = asked(port, f"/api/conversations/{CONVERSATION}")
+        results = [each["content"] for each in conversation["turns"][-1]["messages"] if each["role"] == "tool"]
+        print("the model reads:", *results, sep="\n  ")
         answer = json.dumps(conversation["turns"][-1]["messages"][-1], ensure_ascii=False)
         server.terminate()
         server.wait()
         paid = [json.loads(line) for line in (folder / "paid.jsonl").read_text().splitlines()]
     print(f"paid: {[(each['to'], each['amount']) for each in paid]}\nthe answer: {answer}")
     made = sorted((each["amount"], each["to"]) for each in paid)
-    return 0 if made == [(25, "Ann"), (30, "Cid")] and "Bob" in answer and "40" not in answer.split("Cid")[-1] else 1
+    is_reported = "Bob has been paid" in results[1] and "30" in results[2] and "Bob" in answer
+    return 0 if made == [(25, "Ann"), (30, "Cid")] and is_reported else 1
 
 
 if __name__ == "__main__":
