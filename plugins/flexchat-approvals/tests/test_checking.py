@@ -1,7 +1,8 @@
 """What is wrong with a policy, and which policies no call matches."""
 
+import attrs
 import pytest
-from flexchat import FlexChat
+from flexchat import FlexChat, tool
 from flexchat.errors import ConfigError
 from flexchat_cli import check_config
 
@@ -150,6 +151,30 @@ def test_a_policy_that_no_call_matches_is_noted(found, policies, path, text):
 )
 def test_nothing_is_noted_about_policies_that_apply(found, policies):
     assert found(policies) == [[], []]
+
+
+def test_names_of_a_source_are_noted_once_its_tools_are_known(tmp_path):
+    @tool
+    def refund(amount: float) -> str:
+        """Refund an amount."""
+
+    async def open_billing(context):
+        raise NotImplementedError
+
+    def notes(*tools):
+        config = {
+            "llms": {"bot": {"provider": "rehearsal"}},
+            "responses": [{"llm": "bot", "model": "m", "tools": {"enabled": True}}],
+            "tools": {"lock": str(tmp_path / "tools.lock")},
+            "approvals": [{"tools": ["billing/*", "billing/refnd", "refund"]}],
+        }
+        chat = FlexChat.from_config(config, tools=tools, sources={"billing": open_billing})
+        return [note.text for note in chat.notes]
+
+    assert [text.partition(" (")[0] for text in notes()] == ["no tool fits 'refund'"]
+    assert notes(attrs.evolve(refund.definition, source="billing")) == [
+        "no tool fits 'billing/refnd' (did you mean 'billing/refund'?)"
+    ]
 
 
 def test_a_time_for_questions_that_are_not_kept_is_noted(found):

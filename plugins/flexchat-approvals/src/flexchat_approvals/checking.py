@@ -43,7 +43,9 @@ def review_policies(read: CheckedConfig, parts: Any) -> None:
     for index, policy in enumerate(policies):
         path = ("approvals", index)
         for place, pattern in enumerate(policy.tools or ()):
-            if any(fits_one(names[tool.name], [pattern]) for tool in tools) or pattern.partition("/")[0] in sources:
+            source = pattern.partition("/")[0]
+            is_unread = source in sources and not any(tool.source == source for tool in tools)
+            if is_unread or any(fits_one(names[tool.name], [pattern]) for tool in tools):
                 continue
             known = sorted(set().union(*names.values()))
             hint = did_you_mean(pattern, [*known, *(f"{source}/*" for source in sources)])
