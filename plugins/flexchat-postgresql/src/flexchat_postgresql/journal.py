@@ -32,7 +32,7 @@ from flexchat.store import (
 )
 
 from . import questions as question_rows
-from .connections import Connection, Connections
+from .connections import Connection, Connections, Row
 from .owners import LIVES, WITH_CLAIM, Renewer, extend, lease
 from .watching import Notices
 
@@ -67,10 +67,8 @@ _FIND: LiteralString = f"""
 # Two subqueries that one look at an index answers, though thousands are accepted in one conversation. EXISTS would be
 # made a join with all of them, before the first is found.
 _OF_THE_SAME: LiteralString = "FROM {s}.journal_turns b WHERE b.tenant = e.tenant AND b.conversation = e.conversation"
-_IS_NEXT: LiteralString = f"""(
-    (SELECT b.number {_OF_THE_SAME} AND b.state IN ('running', 'suspended') LIMIT 1) IS NULL
-    AND e.number = (SELECT min(b.number) {_OF_THE_SAME} AND b.state = 'accepted')
-)"""
+_NONE_RUNS: LiteralString = f"(SELECT b.number {_OF_THE_SAME} AND b.state IN ('running', 'suspended') LIMIT 1) IS NULL"
+_IS_NEXT: LiteralString = f"{_NONE_RUNS} AND e.number = (SELECT min(b.number) {_OF_THE_SAME} AND b.state = 'accepted')"
 # One statement, and one round trip. It may wait for the lock of another's acquisition, whose owner it does not see as
 # alive then: but the fence is another by then.
 _TAKE: LiteralString = f"""
@@ -78,7 +76,7 @@ _TAKE: LiteralString = f"""
         UPDATE {{s}}.journal_turns e
         SET state = 'running', owner = %(owner)s, fence = fence + 1, token = %(token)s, error = ''
         WHERE id = %(id)s AND tenant = %(tenant)s AND conversation <> ''
-        AND (state = 'suspended' OR state = 'accepted' AND {_IS_NEXT} OR state = 'running' AND NOT {LIVES})
+        AND (state = 'suspended' OR state = 'accepted' AND ({_IS_NEXT}) OR state = 'running' AND NOT {LIVES})
         AND fence = (SELECT fence FROM {{s}}.journal_turns WHERE id = %(id)s)
         RETURNING {_COLUMNS}
     ), renewed AS ({WITH_CLAIM})
@@ -108,12 +106,22 @@ _WAITING: LiteralString = f"""
 _LEFT: LiteralString = f"""
     SELECT {_COLUMNS} FROM {{s}}.journal_turns e WHERE state = 'running' AND error = '' AND NOT {LIVES}
     AND conversation <> '' ORDER BY number LIMIT %(limit)s"""
-_DUE: LiteralString = f"""
+# Among the first, or among all: then the first of each conversation is found once for all of them. The subqueries have
+# a limit or an offset, so that rows are looked at in their order, until there are enough.
+_FIRST_DUE: LiteralString = f"""
     SELECT {_COLUMNS} FROM (
         SELECT * FROM {{s}}.journal_turns WHERE state = 'accepted' AND due_at <= %(now)s
-        ORDER BY priority DESC, number OFFSET 0
-    ) e WHERE {_IS_NEXT} LIMIT %(limit)s"""
+        ORDER BY priority DESC, number LIMIT 100 + %(limit)s
+    ) e WHERE {_IS_NEXT} ORDER BY e.priority DESC, e.number LIMIT %(limit)s"""
+_DUE: LiteralString = f"""
+    SELECT {_COLUMNS} FROM (
+        SELECT e.* FROM {{s}}.journal_turns e JOIN (
+            SELECT min(number) AS number FROM {{s}}.journal_turns WHERE state = 'accepted' GROUP BY tenant, conversation
+        ) f ON e.number = f.number
+        WHERE state = 'accepted' AND due_at <= %(now)s ORDER BY priority DESC, e.number OFFSET 0
+    ) e WHERE {_NONE_RUNS} ORDER BY e.priority DESC, e.number LIMIT %(limit)s"""
 _RESUMABLE: LiteralString = f"({_LEFT}) UNION ALL ({_DUE})"
+_FIRST_RESUMABLE: LiteralString = f"({_LEFT}) UNION ALL ({_FIRST_DUE})"
 _EVENTS: LiteralString = """
     INSERT INTO {s}.journal_events (turn, number, name, data)
     SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[]) ON CONFLICT DO NOTHING"""
@@ -381,7 +389,12 @@ class PostgresqlJournal:
     async def list_resumable(self, *, limit: int) -> Sequence[JournaledTurn]:
         """Return the turns of all tenants that can go on; see TurnJournal."""
         values: dict[str, object] = {"limit": max(limit, 0), "now": effect_rows.now_text()}
-        rows = await self._connections.repeated(lambda connection: connection.rows(_RESUMABLE, values), alone=True)
+
+        async def find(connection: Connection) -> builtins.list[Row]:
+            rows = await connection.rows(_FIRST_RESUMABLE, values)
+            return rows if len(rows) >= limit else await connection.rows(_RESUMABLE, values)
+
+        rows = await self._connections.repeated(find, alone=True)
         # Each half is in order, but a parallel plan may mix them.
         return sorted(map(_turn, rows), key=lambda turn: turn.state == "accepted")[: max(limit, 0)]
 
