@@ -17,7 +17,6 @@ import asyncio
 import collections
 import contextlib
 import functools
-import math
 import os
 import random
 import shutil
@@ -367,7 +366,7 @@ def report(args, service, kills, restarts, seconds):
             f"  takeovers: {len(times)}, p50 {times[len(times) // 2]:.2f} s, max {times[-1]:.2f} s; "
             f"without a restart meanwhile: {len(calm)}, p50 {calm[len(calm) // 2]:.2f} s, max {calm[-1]:.2f} s"
         )
-    print(f"  most runners of a turn: {max(row[5] - row[6] for row in turns)}; never taken over: {len(lost)}")
+    print(f"  most runners of a turn: {max(row[5] - row[6] for row in turns)}; ended when killed: {len(lost)}")
     if states != {"done": args.turns}:
         problems.append(f"not all turns are done: {states}: {[row for row in turns if row[3] != 'done'][:5]}")
     if missing > effects.get("unknown", 0):
@@ -377,8 +376,8 @@ def report(args, service, kills, restarts, seconds):
     if calm and times and calm[-1] > args.lease + 2:
         problems.append(f"a takeover took {calm[-1]:.2f} s")
     if args.verbose:
-        for turn, at, later in sorted(taken, key=lambda each: each[1] - (each[2] or math.inf))[:5]:
-            print("slow:", turn, f"killed at {at % 1000:.2f}, taken over at {(later or 0) % 1000:.2f}")
+        for turn, at, later in sorted((each for each in taken if each[2]), key=lambda each: each[1] - each[2])[:5]:
+            print("slow:", turn, f"killed at {at % 1000:.2f}, taken over at {later % 1000:.2f}")
             for row in service.ask("SELECT pid, began, ended FROM runs WHERE turn = ? ORDER BY began", turn):
                 print(
                     "   run",
