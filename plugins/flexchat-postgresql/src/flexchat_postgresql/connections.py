@@ -74,6 +74,7 @@ class Connections:
         part: The group of tables. Each part has a schema version of its own.
         steps: Migrations from an empty schema to the newest tables of this part. Append only. ``{s}`` is the schema.
         error: The exception raised when the database is unusable.
+        setup: Settings of each connection, as statements.
 
     Attributes:
         config: Where the database is, for packages that add tables of their own to it.
@@ -87,8 +88,10 @@ class Connections:
         part: str,
         steps: Sequence[LiteralString],
         error: type[FlexChatError],
+        setup: LiteralString = "",
     ) -> None:
         self.config = config
+        self._setup = setup
         self._config, self._name, self._part, self._steps, self._error = config, name, part, steps, error
         self._schema = sql.Identifier(config.schema)
         # Channels belong to the database, and their names may be no longer than a schema's.
@@ -245,6 +248,8 @@ class Connections:
             )
             try:
                 await raw.execute(_ON_DISK)
+                if self._setup:
+                    await raw.execute(self.compose(self._setup))
             except BaseException:
                 await raw.close()
                 raise

@@ -17,40 +17,42 @@ import attrs
 import psycopg
 from flexchat.store import StorageError
 from flexchat_postgresql import Connection, Connections, PostgresConfig
-from procrastinate import BaseConnector
-from procrastinate.jobs import Job, Status
+from procrastinate import BaseConnector, sql
 from procrastinate.manager import JobManager, get_channel_for_queues
 from procrastinate.schema import SchemaManager
-from psycopg import sql
 from psycopg.rows import dict_row
-from psycopg.types.json import Jsonb
 
 from .turn_queue import Lease, QueuedTurn
 
 T = TypeVar("T")
 
 QUEUE = "flexchat"
-_TASK = "turn"
 _STEP = 1 << 25
 """Tags per priority: how many turns can be ranked before the queue is empty once. Later ones share the last tag."""
 _MAX_PRIORITY = 31
 _START = 1 << 10  # Tags below are for turns that precede all others of their conversation.
-_LOCK = 0x666C7875  # Held while turns are enqueued, so that none is enqueued twice.
 _GONE = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedFunction, psycopg.errors.InvalidSchemaName)
 
 _TABLES: tuple[LiteralString, ...] = (
     """
     CREATE TABLE {s}.clocks (class int PRIMARY KEY, tag int NOT NULL);
-    CREATE INDEX jobs_turn ON {s}.procrastinate_jobs ((args->>'turn')) WHERE status IN ('todo', 'doing');
+    CREATE UNIQUE INDEX jobs_turn ON {s}.procrastinate_jobs ((args->>'turn')) WHERE status IN ('todo', 'doing');
     CREATE INDEX jobs_tenant ON {s}.procrastinate_jobs ((args->>'tenant'), priority)
         WHERE status IN ('todo', 'doing');
-    CREATE INDEX jobs_lock ON {s}.procrastinate_jobs (lock, priority) WHERE status IN ('todo', 'doing')""",
+    CREATE INDEX jobs_lock ON {s}.procrastinate_jobs (lock, priority) WHERE status IN ('todo', 'doing');
+    ALTER TABLE {s}.procrastinate_jobs SET (autovacuum_vacuum_scale_factor = 0.01)""",
 )
+
+# The engine's query finds the first turn that may be leased by walking along an index. Without statistics, as after a
+# table has grown at once, the planner would sort all of them instead.
+_SETUP: LiteralString = """
+    SET search_path TO {s}; SET synchronous_commit = off;
+    SET enable_seqscan = off; SET enable_sort = off; SET enable_hashjoin = off; SET enable_mergejoin = off"""
 
 # Start-time fair queueing. A turn's tag is one more than that of its tenant's last turn, but at least the clock, which
 # is the highest tag that was leased: a tenant with nothing in the queue is next, and one with much waits for itself.
 # Counting a tenant's waiting turns instead would let those who arrive later overtake all that is left of a long queue.
-_RANK: LiteralString = """
+_ENQUEUE: LiteralString = """
     WITH new AS (
         SELECT n.*, row_number() OVER (PARTITION BY n.tenant, n.class, n.has_begun ORDER BY n.place)::int - 1 AS nth
         FROM unnest(%(turns)s::text[], %(tenants)s::text[], %(locks)s::text[], %(classes)s::int[],
@@ -69,15 +71,25 @@ _RANK: LiteralString = """
         )) END) AS rank
         FROM clocked k
     )
-    SELECT t.turn, t.tenant, t.lock, CASE
+    SELECT cardinality(procrastinate_defer_jobs_v1(array_agg(ROW(%(queue)s, 'turn', CASE
         WHEN t.is_first THEN greatest(t.rank, (SELECT max(j.priority) + 1 FROM procrastinate_jobs j
             WHERE j.lock = t.lock AND j.status IN ('todo', 'doing') AND j.status = 'todo'))
         ELSE least(t.rank, (SELECT min(j.priority) FROM procrastinate_jobs j
             WHERE j.lock = t.lock AND j.status IN ('todo', 'doing') AND j.status = 'todo'))
-    END FROM tagged t ORDER BY t.place"""
-_TICK: LiteralString = """
-    INSERT INTO {s}.clocks AS c VALUES (%s, %s) ON CONFLICT (class) DO UPDATE SET tag = excluded.tag
-    WHERE c.tag < excluded.tag"""
+        END, t.lock, NULL, jsonb_build_object('turn', t.turn, 'tenant', t.tenant), NULL
+    )::procrastinate_job_to_defer_v1 ORDER BY t.place))) FROM tagged t HAVING count(*) > 0"""
+_LEASE: LiteralString = f"""
+    WITH job AS ({sql.queries["fetch_job"].rstrip("; ")}), tick AS (
+        INSERT INTO {{s}}.clocks AS c
+        SELECT class, class * %(step)s - priority
+        FROM (SELECT priority, ceil(priority / %(step)s::numeric)::int AS class FROM job WHERE id IS NOT NULL) leased
+        ON CONFLICT (class) DO UPDATE SET tag = excluded.tag WHERE c.tag < excluded.tag
+    ) SELECT id, args->>'turn', args->>'tenant' FROM job WHERE id IS NOT NULL"""
+_COMPLETE: LiteralString = f"""
+    WITH ours AS MATERIALIZED (
+        SELECT id FROM procrastinate_jobs
+        WHERE id = %(job_id)s AND status = 'doing' AND worker_id = %(worker_id)s FOR UPDATE
+    ) SELECT ({sql.queries["finish_job"].rstrip("; ")}) FROM ours"""
 _RESET: LiteralString = """
     DELETE FROM {s}.clocks WHERE NOT EXISTS (SELECT FROM procrastinate_jobs WHERE status IN ('todo', 'doing'))"""
 _OWN: LiteralString = """
@@ -117,47 +129,37 @@ class ProcrastinateQueue:
         }
 
         async def add(connection: Connection) -> int:
-            await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            rows = await connection.rows(_RANK, {**columns, "step": _STEP, "start": _START})
-            jobs = [
-                Job(
-                    queue=QUEUE,
-                    task_name=_TASK,
-                    priority=priority,
-                    lock=lock,
-                    queueing_lock=None,  # a retried job would fail on one that was enqueued meanwhile
-                    task_kwargs={"turn": turn, "tenant": tenant},
-                )
-                for turn, tenant, lock, priority in rows
-            ]
-            if jobs:
-                await _manager(connection).batch_defer_jobs_async(jobs)
-            return len(jobs)
+            row = await connection.row(_ENQUEUE, {**columns, "step": _STEP, "start": _START, "queue": QUEUE})
+            return int(row[0]) if row else 0
 
-        return await self._transact(add) if turns else 0
+        if not turns:
+            return 0
+        try:
+            return await self._transact(add, alone=True)
+        except StorageError as error:
+            if not isinstance(error.__cause__, psycopg.errors.UniqueViolation):
+                raise
+            return await self._transact(add, alone=True)  # another process has just enqueued one of them
 
     async def lease(self) -> Lease | None:
         """Lease the next turn; see TurnQueue."""
 
-        async def fetch(connection: Connection) -> Job | None:
-            await self._register(connection)
-            assert self._worker is not None
-            job = await _manager(connection).fetch_job([QUEUE], self._worker)
-            if job is not None:
-                await connection.execute(_TICK, _tag_of(job.priority))
-            return job
-
         async with self._leasing:
+            if self._worker is None:
+                await self._transact(self._register)
+            values = {"queues": [QUEUE], "worker_id": self._worker, "step": _STEP}
             try:
-                job = await self._transact(fetch)
+                row = await self._transact(lambda connection: connection.row(_LEASE, values), alone=True)
             except StorageError as error:
-                if isinstance(error.__cause__, psycopg.errors.UniqueViolation):
-                    return None  # another worker has just leased a turn of the same conversation
-                raise
-            if job is None or job.id is None:
+                if isinstance(error.__cause__, psycopg.errors.ForeignKeyViolation):
+                    self._worker = None  # it was taken for dead: the next call registers it again
+                elif not isinstance(error.__cause__, psycopg.errors.UniqueViolation):
+                    raise
+                return None  # or another worker has just leased a turn of the same conversation
+            if row is None:
                 return None
-            lease = Lease(turn=str(job.task_kwargs["turn"]), tenant=str(job.task_kwargs["tenant"]), entry=job.id)
-            self._held[job.id] = lease
+            lease = Lease(turn=row[1], tenant=row[2], entry=row[0])
+            self._held[row[0]] = lease
         return lease
 
     async def renew(self) -> None:
@@ -187,11 +189,8 @@ class ProcrastinateQueue:
     async def complete(self, lease: Lease) -> None:
         """Remove a leased turn; see TurnQueue."""
 
-        async def complete(connection: Connection) -> None:
-            if await connection.row(_OWN, (0, lease.entry, self._worker)) is not None:
-                await _manager(connection).finish_job_by_id_async(lease.entry, Status.SUCCEEDED, delete_job=True)
-
-        await self._transact(complete)
+        values = {"job_id": lease.entry, "worker_id": self._worker, "status": "succeeded", "delete_job": True}
+        await self._transact(lambda connection: connection.row(_COMPLETE, values), alone=True)
         self._held.pop(lease.entry, None)
 
     async def release(self, lease: Lease, *, delay_s: float = 0.0) -> None:
@@ -234,18 +233,13 @@ class ProcrastinateQueue:
             self._held.clear()
         await self._connections.aclose()
 
-    async def _transact(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _transact(self, work: Callable[[Connection], Awaitable[T]], *, alone: bool = False) -> T:
         if not self._is_made:
             await self._part("procrastinate", _engine_tables()).make_tables()
             await self._connections.make_tables()
             self._is_made = True
-
-        async def located(connection: Connection) -> T:
-            await connection.execute("SET LOCAL search_path TO {s}")
-            return await work(connection)
-
         try:
-            return await self._connections.repeated(located, soon=True)
+            return await self._connections.repeated(work, alone=alone)
         except StorageError as error:
             if isinstance(error.__cause__, _GONE):
                 self._is_made = False  # the schema was dropped: the next call makes it again
@@ -258,7 +252,7 @@ class ProcrastinateQueue:
             self._worker = await _manager(connection).register_worker()
 
     def _part(self, part: str, steps: Sequence[LiteralString]) -> Connections:
-        return Connections(self._config, name="queue", part=part, steps=steps, error=StorageError)
+        return Connections(self._config, name="queue", part=part, steps=steps, error=StorageError, setup=_SETUP)
 
     async def _listen(self) -> None:
         channels = get_channel_for_queues([QUEUE])
@@ -269,7 +263,7 @@ class ProcrastinateQueue:
                 )
                 async with await connecting as raw:
                     for channel in channels:
-                        await raw.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+                        await raw.execute(psycopg.sql.SQL("LISTEN {}").format(psycopg.sql.Identifier(channel)))
                     self._news.set()  # what was enqueued meanwhile
                     async for _ in raw.notifies():
                         self._news.set()
@@ -283,26 +277,19 @@ class _Connector(BaseConnector):
         self._raw = connection.raw
 
     async def execute_query_async(self, query: LiteralString, **arguments: Any) -> None:
-        await self._raw.execute(query, _adapted(arguments))
+        await self._raw.execute(query, arguments)
 
     async def execute_query_one_async(self, query: LiteralString, **arguments: Any) -> dict[str, Any]:
         return (await self.execute_query_all_async(query, **arguments))[0]
 
     async def execute_query_all_async(self, query: LiteralString, **arguments: Any) -> list[dict[str, Any]]:
         async with self._raw.cursor(row_factory=dict_row) as cursor:
-            await cursor.execute(query, _adapted(arguments))
+            await cursor.execute(query, arguments)
             return await cursor.fetchall()
 
 
 def _manager(connection: Connection) -> JobManager:
     return JobManager(_Connector(connection))
-
-
-def _adapted(value: Any) -> Any:
-    """Return arguments as psycopg takes them: jobs as rows, whose arguments are JSON."""
-    if isinstance(value, dict):
-        return {name: [_adapted(each) for each in one] if type(one) is list else one for name, one in value.items()}
-    return tuple(Jsonb(one) if isinstance(one, dict) else one for one in value) if isinstance(value, tuple) else value
 
 
 async def _put_back(connection: Connection, entry: int | None, worker: int | None, delay_s: float = 0.0) -> None:
@@ -315,12 +302,6 @@ async def _put_back(connection: Connection, entry: int | None, worker: int | Non
 
 def _lock_of(turn: QueuedTurn) -> str:
     return hashlib.sha256(f"{turn.tenant}\0{turn.conversation}".encode("utf-8", "replace")).hexdigest()[:32]
-
-
-def _tag_of(priority: int) -> tuple[int, int]:
-    """Return the class and the tag in a job's priority."""
-    kind = -(-priority // _STEP)
-    return kind, kind * _STEP - priority
 
 
 def _engine_tables() -> tuple[LiteralString, ...]:
