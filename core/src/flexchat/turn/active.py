@@ -109,7 +109,7 @@ class CallRound:
 
 
 class TurnStopped(asyncio.CancelledError):
-    """Ends a turn that is taken up after its cancellation was requested."""
+    """Ends a resumed turn whose cancellation was requested before."""
 
 
 @attrs.define(kw_only=True)

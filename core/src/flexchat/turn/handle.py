@@ -40,7 +40,7 @@ class TurnHandle:
 
     @property
     def is_resumed(self) -> bool:
-        """Whether it was taken up from its journal."""
+        """Whether it was acquired from its journal, and not begun by a caller."""
         return self._journal is not None and (self._journal.is_resumed or self._journal.was_accepted)
 
     @property

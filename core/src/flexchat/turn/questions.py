@@ -36,7 +36,7 @@ LEAVE_S = 1.0
 
 
 async def wait_for_answer(question: Question) -> Reply | None:
-    """Ask nobody: as ``on_question``, for servers whose replies arrive through ``FlexChat.answer``."""
+    """Wait for ``FlexChat.answer``: as ``on_question``, for servers, whose replies arrive by other ways."""
     await asyncio.get_running_loop().create_future()
     return None  # never: the question has its reply, or its time is up
 

@@ -127,7 +127,7 @@ async def run_turn(engine: TurnEngine, turn: ActiveTurn) -> Turn:
         task = asyncio.current_task()
         if not turn.is_stopped or turn.done is None or task is None:
             raise
-        # Requested in the journal, and not by whoever runs this task, which goes on.
+        # Requested in the journal: the program that runs this task has not cancelled it, and goes on.
         task.uncancel()
         return turn.done
 
@@ -263,7 +263,7 @@ async def read_turn(
 
 
 async def _report_suspension(turn: ActiveTurn, error: CallSuspended) -> Turn:
-    """Report a turn that is suspended in its journal by now, and that any process may have taken up again."""
+    """Report a turn that is suspended in its journal by now, and may run again in any process."""
     response = unfinished_response(turn)
     pending, conversation = tuple(turn.pending.values()), turn.info.conversation
     turn.done = turn.to_turn(response, status="suspended", pending=pending, conversation=conversation)

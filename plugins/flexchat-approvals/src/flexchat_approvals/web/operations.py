@@ -43,7 +43,7 @@ async def revoke_approval_rule(call: Call, chat: FlexChat) -> Reply:
 @operation("GET", "/api/approvals/by-token/{token}", answer=QUESTION, open=True)
 async def linked_question(call: Call, chat: FlexChat) -> Reply:
     """Show the open question behind a link. This changes nothing: programs open the links in messages."""
-    return call.web.Json(_shown(call, chat, await _linked(call, chat)))
+    return call.web.Json(_format_question(call, chat, await _linked(call, chat)))
 
 
 @operation("POST", "/api/approvals/by-token/{token}", body=REPLY, answer=QUESTION, problems=(404, 422, 503), open=True)
@@ -53,7 +53,7 @@ async def reply_to_linked_question(call: Call, chat: FlexChat) -> Reply:
     if call.body.get("remember"):
         raise call.web.ApiError(422, "a reply by a link is not remembered: sign in to reply for more than this call")
     await call.web.record_reply(call, chat, pending.id, tenant=pending.tenant, by=LINK)
-    return call.web.Json(_shown(call, chat, await chat.question(pending.id, tenant=pending.tenant)))
+    return call.web.Json(_format_question(call, chat, await chat.question(pending.id, tenant=pending.tenant)))
 
 
 async def _linked(call: Call, chat: FlexChat) -> PendingQuestion:
@@ -73,7 +73,7 @@ async def _linked(call: Call, chat: FlexChat) -> PendingQuestion:
     return pending
 
 
-def _shown(call: Call, chat: FlexChat, pending: PendingQuestion) -> Any:
+def _format_question(call: Call, chat: FlexChat, pending: PendingQuestion) -> Any:
     """Return a question for someone who has not signed in: without secrets of the config, or scopes to remember."""
     data = call.web.pending_data(pending)
     question = {name: value for name, value in data["question"].items() if name != "remember"}

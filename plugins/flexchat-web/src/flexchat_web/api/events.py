@@ -93,7 +93,7 @@ def question_data(question: Question) -> dict[str, Any]:
     """Return a question's data for clients; the arguments of an approval also as a text to be shown."""
     data = {name: value for name, value in attrs.asdict(question).items() if value or name == "message"}
     details = data.get("details", {})
-    return {**data, "arguments_text": _shown(details["arguments"])} if "arguments" in details else data
+    return {**data, "arguments_text": _format_arguments(details["arguments"])} if "arguments" in details else data
 
 
 def pending_data(pending: PendingQuestion) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def pending_data(pending: PendingQuestion) -> dict[str, Any]:
     return {"id": pending.id, **attrs.asdict(pending), "question": question_data(pending.question)}
 
 
-def _shown(data: Any) -> str:
+def _format_arguments(data: Any) -> str:
     # Characters that are invisible, or change the order of those around them, appear as JSON's escapes.
     text = json.dumps(data, ensure_ascii=False, indent=2)
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
