@@ -183,9 +183,10 @@ def report_pending(turn: Turn, terminal: Terminal, person: Questions | None = No
         terminal.say(f"turn {id} is accepted, and begins after those before it: flexchat turns show {id}")
     for each in turn.pending:
         of = "" if each.tenant == DEFAULT_TENANT else f" --tenant {shlex.quote(each.tenant)}"
-        way = f"flexchat approvals approve {each.id[: SHORT_ID + 4]}{of} (or reject); " if each.question.digest else ""
+        answer = "" if each.question.digest else " --answer JSON"
+        way = f"flexchat approvals approve {each.id[: SHORT_ID + 4]}{answer}{of} (or reject)"
         terminal.say(f"turn {id} is suspended; {each.question.tool} asks: {one_line(each.question.message, _MAX_STEP)}")
-        terminal.say(f"  to reply: {way}flexchat turns resume {id}{of} at a terminal")
+        terminal.say(f"  to reply: {way}; flexchat turns resume {id}{of} at a terminal")
     if person is not None and person.unasked and turn.status == "done":
         who = ", ".join(sorted(person.unasked))
         text = f"note: {who} asked, without a terminal: run this at one, or keep the question: questions.expires = "
