@@ -131,9 +131,9 @@ class _Call:
         if (task := Task.of_handle(handle)) is not None:
             return await self._poll(source, task)
         if not isinstance(handle, dict) or _REQUESTS not in handle:
-            raise TaskGoneError("what an earlier call remembered is neither a server's task nor its question")
+            raise TaskGoneError("what an earlier call remembered is not a server's task or question")
         # The server may have got the replies and acted upon them: sent again, they would act twice without a key.
-        if handle["sent"] and not (handle["has_key"] and self._key_meta(source)):
+        if handle.get("sent") is not False and not (handle.get("has_key") and self._key_meta(source)):
             raise EffectUnknownError("it was sent the replies to its questions, and its answer is lost")
         return await self._call_anew(source, handle)
 
