@@ -165,15 +165,14 @@ def test_an_interrupted_turn_is_read_and_ended(visit, left):
     assert ask(server, f"api/turns/{ids[0]}")["state"] == "interrupted"
     page.get_by_role("button", name="Cancel the turn").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel the turn").click()
-    expect(page.get_by_role("heading", name="The turn failed", exact=True)).to_be_visible()
-    expect(page.locator(".steps .ends")).to_contain_text("the turn was interrupted")
+    expect(page.get_by_role("heading", name="The turn was cancelled", exact=True)).to_be_visible()
     expect(page.locator(WAITING)).to_have_text("Activity1 waiting")
     page.get_by_role("link", name="Open the conversation").click()
     expect(page.locator(".asked")).to_contain_text("Pay for the tea")
     page.go_back()
     page.get_by_role("link", name="All activity").click()
     page.get_by_text("Turns", exact=True).click()
-    page.get_by_label("State").select_option("failed")
+    page.get_by_label("State").select_option("cancelled")
     expect(page.locator(".activity-row")).to_have_count(1)
     assert page.title() == "Activity · FlexChat"
 
