@@ -373,7 +373,7 @@ def report(args, service, kills, restarts, seconds):
         problems.append(f"{missing} effects are missing, and {effects.get('unknown', 0)} are unknown")
     if disordered:
         problems.append(f"{disordered} conversations are out of order")
-    if calm and times and calm[-1] > args.lease + 2:
+    if not args.any_time and calm and times and calm[-1] > args.lease + 2:
         problems.append(f"a takeover took {calm[-1]:.2f} s")
     if args.verbose:
         for turn, at, later in sorted((each for each in taken if each[2]), key=lambda each: each[1] - each[2])[:5]:
@@ -410,6 +410,7 @@ def main():
     parser.add_argument("--lease", type=float, default=4.0)
     parser.add_argument("--engine", choices=("procrastinate", "temporal"), default="procrastinate")
     parser.add_argument("--minutes", type=float, default=20)
+    parser.add_argument("--any-time", action="store_true", help="do not judge the time of takeovers")
     parser.add_argument("--verbose", action="store_true", help="show the slowest takeovers")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
