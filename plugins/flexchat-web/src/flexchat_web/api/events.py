@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import flexchat
 from flexchat import PendingQuestion, Question, StreamEvent, ToolResult, Turn
+from flexchat.host import visible
 from flexchat.store import ConversationTurn
 from flexchat_sdk import ToolCallDelta, ToolCallStart
 
@@ -93,18 +94,14 @@ def question_data(question: Question) -> dict[str, Any]:
     """Return a question's data for clients; the arguments of an approval also as a text to be shown."""
     data = {name: value for name, value in attrs.asdict(question).items() if value or name == "message"}
     details = data.get("details", {})
-    return {**data, "arguments_text": _format_arguments(details["arguments"])} if "arguments" in details else data
+    if "arguments" in details:
+        data["arguments_text"] = visible(json.dumps(details["arguments"], ensure_ascii=False, indent=2))
+    return data
 
 
 def pending_data(pending: PendingQuestion) -> dict[str, Any]:
     """Return a kept question's data for clients, with its state and its reply."""
     return {"id": pending.id, **attrs.asdict(pending), "question": question_data(pending.question)}
-
-
-def _format_arguments(data: Any) -> str:
-    # Characters that are invisible, or change the order of those around them, appear as JSON's escapes.
-    text = json.dumps(data, ensure_ascii=False, indent=2)
-    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def turn_data(turn: Turn) -> dict[str, Any]:

@@ -25,7 +25,9 @@ export function questionCard(question, { onReplied = () => {}, path = `api/quest
   const trouble = h("div", { "aria-live": "polite" });
   const body = h("div", { class: "question-body" });
   const remember = scopes(question);
-  let mine = false;
+  let mine = null; // the reply from here that counted: { changed }
+  let sending = null; // the promise of one that was sent from here
+  let closed = false;
 
   const sheet = (submit, ...children) => {
     const node = h("form", { novalidate: true }, children);
@@ -68,12 +70,12 @@ export function questionCard(question, { onReplied = () => {}, path = `api/quest
     const id = uid("edit");
     const text = h("textarea", { id, class: "input mono", rows: 4, spellcheck: "false", autocomplete: "off", "aria-describedby": `${id}-problem`, value: question.arguments_text });
     const problem = h("p", { class: "field-problem", id: `${id}-problem`, role: "alert" });
-    const send = button("Approve these", { kind: "primary", type: "submit" });
+    const send = button("Use these", { kind: "primary", type: "submit" });
     const submit = () => {
       problem.textContent = flawOf(text.value);
       text.setAttribute("aria-invalid", String(Boolean(problem.textContent)));
       if (problem.textContent) text.focus();
-      else reply(send, { action: "accept", ...content() }, text.value);
+      else reply(send, { action: "accept", ...content() }, text.value); // they are shown again, to be approved
     };
     const fields = h("div", { class: "field" }, h("label", { for: id }, "Arguments, as JSON"), text, problem);
     show(sheet(submit, fields, h("div", { class: "row" }, send, back())), text);
@@ -81,28 +83,36 @@ export function questionCard(question, { onReplied = () => {}, path = `api/quest
 
   async function reply(pressed, sent, changed) {
     replace(trouble);
-    mine = true; // before the event about it arrives
-    const scope = sent.action === "accept" && remember?.value;
+    const scope = sent.action === "accept" && changed === undefined && remember?.value;
     try {
-      await busy(pressed, post(path, written({ ...sent, ...(scope && { remember: scope }) }, changed)));
+      sending = busy(pressed, post(path, written({ ...sent, ...(scope && { remember: scope }) }, changed)));
+      await sending;
+      [sending, mine] = [null, { changed: changed !== undefined }];
       close({ action: sent.action, why: sent.reason });
       onReplied();
     } catch (error) {
-      mine = false;
-      if (error.status === 404) replace(body, alert("warn", h("p", {}, error.message)));
+      sending = null;
+      if (closed) return;
+      closed = error.status === 404;
+      if (closed) replace(body, alert("warn", h("p", {}, error.message)));
       else replace(trouble, errorCard(error));
     }
   }
 
   async function close({ action, why }) {
-    const word = (isApproval ? DECIDED : CLOSED)[action];
     const note = h("p", { class: "muted small-text" });
-    const by = (who) => (note.textContent = `${word}${who}${why ? `: ${why}` : ""}`);
-    by(mine ? " by you" : "");
-    if (body.querySelector(".alert.warn") === null) replace(body, note);
+    const tell = (who, changed) => {
+      const word = changed ? "Changed" : (isApproval ? DECIDED : CLOSED)[action];
+      note.textContent = `${word}${who && ` by ${who}`}${why ? `: ${why}` : ""}`;
+    };
+    await sending?.catch(() => {}); // the event about a reply may come before the answer to it
+    if (closed) return;
+    closed = true;
+    tell(mine ? "you" : "", mine?.changed);
+    replace(body, note);
     if (mine || action === "cancel") return;
-    const { replied_by: who } = await get(`api/questions/${encodeURIComponent(question.id)}`).catch(() => ({}));
-    if (who) by(` by ${who}`);
+    const { replied_by: who = "", reply: sent } = await get(`api/questions/${encodeURIComponent(question.id)}`).catch(() => ({}));
+    tell(who, Boolean(sent?.content?.arguments));
   }
 
   show(main);
@@ -121,7 +131,8 @@ export function questionCard(question, { onReplied = () => {}, path = `api/quest
 
 /** Return the choice of what an approval also counts for; null if it counts once. */
 function scopes({ remember }) {
-  const names = Object.keys(remember || {});
+  const names = Object.keys(remember || {}).filter(Boolean);
+  if (remember && "" in remember) return { node: h("p", { class: "muted small-text" }, "Approving it also lets later calls of this tool run in this conversation."), value: "" };
   if (!names.length) return null;
   const id = uid("remember");
   const options = names.map((name) => h("option", { value: name }, SCOPES[name] || name));

@@ -27,7 +27,7 @@ class Session {
     this.loaded = true;
     this.missing = false; // whether the server does not have it
     this.problem = null; // the error that kept it from being opened
-    this.turns = []; // its displayed turns, in order: { id, text, nodes, over, done, data, said };
+    this.turns = []; // its displayed turns, in order: { id, turn, text, nodes, over, done, data, said };
     // id null: not on the server; said: [{ role, content }], for a server without conversations
     this.topic = null;
     this.running = null; // RunningTurn
@@ -116,7 +116,7 @@ class Session {
     const merged = [];
     for (const turn of turns) {
       const isInterrupted = (one) => one.over && !one.id && !one.data && one.text === textOf(turn);
-      const found = rest.findIndex((one) => (one.id ?? one.data?.id) === turn.id || isInterrupted(one));
+      const found = rest.findIndex((one) => idOf(one) === turn.id || isInterrupted(one));
       const passed = rest.splice(0, found + 1);
       const shown = passed.pop() || { text: textOf(turn) };
       // A turn that was interrupted here is replaced by the stored one; an answered one stays unchanged.
@@ -145,7 +145,7 @@ class Session {
 
   /** Join a running turn: this page's own from before it was left, or another client's; return whether there was one. */
   async #rejoin(unfinished) {
-    const isNew = (id) => !this.running && !this.turns.some((one) => (one.id ?? one.data?.id) === id);
+    const isNew = (id) => !this.running && !this.turns.some((one) => idOf(one) === id);
     const asked = drafts.asked(this.id);
     if (asked?.turn && isNew(asked.turn)) {
       const own = new RunningTurn(asked.turn);
@@ -202,7 +202,10 @@ class Session {
     this.title ||= titleOf(text);
     const after = this.turns.filter((one) => one.done).length;
     const isLast = () => this.running === running || this.running === null; // no message was sent after it
-    const remember = (turn) => isLast() && drafts.ask(this.id, { text, collections, after, turn });
+    const remember = (turn) => {
+      shown.turn = turn;
+      if (isLast()) drafts.ask(this.id, { text, collections, after, turn });
+    };
     const take = (happened) => {
       answer.take(happened);
       if (["suspended", "turn_resumed"].includes(happened.event)) sessions.changed();
@@ -394,6 +397,11 @@ function askedNode(text) {
 
 function askedNodes(turn) {
   return turn.messages.filter((one) => one.role === "user" && one.content).map((one) => askedNode(one.content));
+}
+
+/** Return the id of a shown turn, which may still run; undefined if it is not known. */
+function idOf(shown) {
+  return shown.id ?? shown.data?.id ?? shown.turn;
 }
 
 function textOf(turn) {
