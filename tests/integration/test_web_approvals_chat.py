@@ -97,7 +97,6 @@ def test_an_approval_by_keyboard(visit, shop, paid, size, theme):
     expect(page.locator(".answer-status")).to_contain_text("Suspended")
     accessible(page)
     fits(page)
-    page.screenshot(path=f"/tmp/d4/real-approval-{theme}.png")
     card.get_by_role("button", name="Approve").focus()
     page.keyboard.press("Tab")
     expect(card.get_by_role("button", name="Edit")).to_be_focused()
@@ -108,7 +107,6 @@ def test_an_approval_by_keyboard(visit, shop, paid, size, theme):
     expect(page.get_by_role("link", name="Why this rule?")).to_be_visible()
     expect(card).to_be_visible()
     fits(page)
-    page.screenshot(path=f"/tmp/d4/real-approved-{theme}.png")
     assert paid() == [9007199254740993]
 
 
