@@ -168,6 +168,9 @@ class Worker:
 
     async def _pass_on(self, lease: Lease, error: StuckTurnError) -> bool:
         """Leave a turn to workers with another configuration, or report it as stuck after a time."""
+        row, _ = await self._journal.read(lease.turn, tenant=lease.tenant)
+        if row.error:  # it was interrupted too often, and is left to a person
+            return True
         since = self._misfits.setdefault(lease.turn, time.monotonic())
         if time.monotonic() - since < self._stuck_after_s:
             await self._queue.release(lease, delay_s=min(MISFIT_DELAY_S, self._stuck_after_s))
