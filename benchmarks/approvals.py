@@ -594,6 +594,8 @@ class Schedules(RuleBasedStateMachine):
                     )
             elif action == "decline" and "rejected by" in str(results.get(row["question"]["call_id"], {}).get("error")):
                 COUNTS["replies acted on"] += 1
+            elif "timed out" in str(results.get(row["question"]["call_id"], {}).get("error")):
+                COUNTS["replies to tools whose time was over"] += 1
             elif states.get(row["turn"]) in ("failed", "cancelled"):
                 COUNTS["replies to turns that ended otherwise"] += 1
             elif row["question"]["call_id"] in world.ran_by_another:
