@@ -610,7 +610,8 @@ def verdict(kept, service):
             wrong.append(f"{about}: the effect is lost, the ledger says {known}")
         if not happened and "done" in known:
             wrong.append(f"{about}: done, and nothing happened")
-        window = {*IN_THE_WINDOW, *(AROUND_A_QUESTION if kind.startswith("pay_first") else ())}
+        is_asking = kind.startswith(("pay_first", "pay_as_told"))  # the second pays while another call asks
+        window = {*IN_THE_WINDOW, *(AROUND_A_QUESTION if is_asking else ())}
         if "unknown" in known and not {*json.loads(kills), kind.partition(",")[0]} & window:
             wrong.append(f"{about}: unknown outside of the window")
     counts = {name: sum(each[name] for each in table.values()) for name in COLUMNS}

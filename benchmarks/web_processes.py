@@ -422,7 +422,10 @@ async def stream_once(servers, chance):
     uncut = await whole
     for client in clients:
         await client.aclose()
-    paid = (servers.folder / "paid.txt").read_text().count(conversation)
+    lines = servers.folder / "paid.txt"
+    paid = lines.read_text().count(conversation) if lines.exists() else 0
+    if "It is unknown whether" in json.dumps(uncut):  # killed between its claim and its payment, or after that
+        paid = max(paid, 1)
     names = [name for _, name, _ in uncut]
     assert late == uncut, "the stream that was cut differs from the uncut one"
     assert [number for number, _, _ in uncut] == [*range(1, len(uncut) + 1)]
