@@ -25,6 +25,22 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 TAKEN_WITHIN_S = 0.3  # The server pushes turns; one that no call of lease takes goes back to it.
 
 
+_READY = """
+import asyncio, sys, time
+from temporalio.client import Client
+
+async def main():
+    while True:
+        try:
+            await (await Client.connect(sys.argv[1])).count_workflows("ExecutionStatus = 'Running'")
+            return
+        except Exception:
+            await asyncio.sleep(0.1)
+
+asyncio.run(main())
+"""
+
+
 def program() -> Path:
     found = Path(sys.executable).parent / "temporal"
     if not found.exists():
@@ -43,19 +59,8 @@ class TemporalServer:
         command = [program(), "server", "start-dev", "--headless", "--port", str(self.port), "--log-level", "never"]
         command += ["--db-filename", str(Path(self._folder) / "db")]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        asyncio.run(self._ready())
-
-    async def _ready(self) -> None:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                client = await Client.connect(self.address)
-                await client.count_workflows("ExecutionStatus = 'Running'")
-                return
-            except Exception:
-                if time.monotonic() > deadline:
-                    raise
-                await asyncio.sleep(0.1)
+        # In a process of its own: the client's runtime survives no fork, and the driver of workers forks.
+        subprocess.run([sys.executable, "-c", _READY, self.address], check=True, timeout=90)
 
     @property
     def address(self) -> str:
