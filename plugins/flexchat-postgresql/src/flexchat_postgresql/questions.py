@@ -33,10 +33,10 @@ _ADD: LiteralString = (
 )
 # Without is_accepted, whoever refused would have approved; without the digest, an answer to any question would.
 _USE: LiteralString = """
-    UPDATE {s}.questions SET used_by = %(by)s, token = %(token)s
+    UPDATE {s}.questions SET (used_by, token) = (%(by)s, %(token)s)
     WHERE id = %(id)s AND tenant = %(tenant)s AND digest = %(digest)s AND digest <> ''
     AND state = 'replied' AND is_accepted
-    AND (used_by = '' OR used_by = %(by)s AND (%(may_repeat)s OR token = %(token)s))"""
+    AND (used_by = '' OR used_by = %(by)s AND (%(may_repeat)s OR %(token)s = token))"""
 LATE: LiteralString = f"SELECT turn FROM {{s}}.questions WHERE {_IS_LATE} ORDER BY expires_at LIMIT 500"
 """Finds the turns of questions whose time has passed."""
 
