@@ -370,7 +370,7 @@ class Server:
         params = asked["params"]
         name, arguments = params["name"], params.get("arguments") or {}
         if "inputResponses" in params:  # it is asked again, with the answer
-            self.note("replies", json.dumps([params["inputResponses"]["q"], params["requestState"]]))
+            self.note("replies", json.dumps([params["inputResponses"]["q"], params.get("requestState")]))
             if name == "count" and self.is_new(params.get("_meta", {}).get("example.com/key")):
                 self.note("effects", json.dumps(arguments))
             if self.fault() == "hang":
