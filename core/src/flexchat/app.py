@@ -49,7 +49,6 @@ from .domain.version import __version__
 from .errors import (
     ChatClosedError,
     ChatRequestError,
-    ForgottenAnswerError,
     ProviderError,
     ProviderProtocolError,
     ProviderRequestError,
@@ -57,7 +56,6 @@ from .errors import (
     StuckTurnError,
     TurnNotWaitingError,
     TurnRunningError,
-    UnknownConversationError,
     UnknownTurnError,
 )
 from .events.log import EventLog
@@ -73,9 +71,10 @@ from .request import CommonRequestOptions, RequestOptions, read_request
 from .turn.active import ActiveTurn
 from .turn.engine import TurnEngine
 from .turn.handle import TurnHandle
+from .turn.journal import read_row
 from .turn.keyed import JoinedTurn, KeyedTurns, KeyMemory
 from .turn.questions import Person, answer
-from .turn.recording import MAX_RESUMES, ConversationRecorder, turn_from_conversation, turn_not_begun
+from .turn.recording import MAX_RESUMES, ConversationRecorder, turn_not_begun
 from .turn.run import Explanation, accept_turn, close_turn, explain, preview, read_turn, run_turn
 
 if TYPE_CHECKING:
@@ -525,11 +524,13 @@ class FlexChat:
                     if error.state == "accepted":
                         return turn_not_begun(row, "cancelled")
             elif row.state != "running":
-                return await self._ended_turn(row)
+                assert self._engine.recorder is not None
+                request = ChatRequest(row.message, conversation=row.conversation)
+                return await self._engine.recorder.read_ended(row, request)
             if time.monotonic() > until:
                 raise TurnRunningError(row.id)
             await self.wait_for_change(row.id, timeout_s=0.5)
-            row, _ = await journal.events(row.id, tenant=tenant, after=2**31)
+            row = await read_row(journal, row.id, tenant=tenant)
 
     async def wait_for_change(self, id: str, *, timeout_s: float) -> None:
         """Wait until another process may have changed a turn, or its events; at most so many seconds.
@@ -954,14 +955,6 @@ class FlexChat:
             if self._is_open:
                 self._is_open = False
                 await self._tell("flexchat_app_closed")
-
-    async def _ended_turn(self, row: JournaledTurn) -> Turn:
-        if row.conversation and self.conversations is not None:
-            with contextlib.suppress(UnknownConversationError):
-                for record in await self.conversations.of(row.tenant).turns(row.conversation):
-                    if record.id == row.id:
-                        return turn_from_conversation(record, ChatRequest(row.message, conversation=row.conversation))
-        raise ForgottenAnswerError(row.id)
 
     def _recorder(self, store: ConversationStore, journal: SeparateJournal | None = None) -> ConversationRecorder:
         """Show the conversations of a store, and return what records turns there."""

@@ -132,6 +132,26 @@ class Lease:
                 log.warning("a lease could not be renewed: %s", error)
 
 
+async def finish_uncancelled(work: Coroutine[Any, Any, T]) -> tuple[T, asyncio.CancelledError | None]:
+    """Await a write that a cancellation must not stop; return its result, and the cancellation if one arrived.
+
+    Raises what the work raises, and a CancelledError if there was both.
+    """
+    # In a task of its own: cancelled half-way, a write leaves it open whether the row has changed. Every cancellation
+    # is held until the write has ended, and is then raised by the caller.
+    task, cancelled = asyncio.ensure_future(work), None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    failed = task.exception()
+    if failed is not None and cancelled is not None:
+        # The cancellation wins, since the canceller waits for it; the failure stays visible as its cause.
+        raise cancelled from failed
+    return task.result(), cancelled
+
+
 class Effects:
     """Claims and finishes effects as one owner, whose lease is kept alive while any of its claims is open.
 
@@ -336,25 +356,9 @@ class Effects:
             self._lease.drop()
 
     async def _finish_uncancelled(self, work: Coroutine[Any, Any, T]) -> tuple[T, asyncio.CancelledError | None]:
-        """Await work that a cancellation must not stop; return its result, and the cancellation if one arrived.
-
-        Raises what the work raises, and a CancelledError if there was both.
-        """
         if not self.is_kept:  # memory never waits, so that nothing can come meanwhile
             return await work, None
-        # In a task of its own: cancelled half-way, a write leaves it open whether the row has changed. Every
-        # cancellation is held until the write has ended, and is then raised by the caller.
-        task, cancelled = asyncio.ensure_future(work), None
-        while not task.done():
-            try:
-                await asyncio.wait((task,))
-            except asyncio.CancelledError as error:
-                cancelled = error
-        failed = task.exception()
-        if failed is not None and cancelled is not None:
-            # The cancellation wins, since the canceller waits for it; the failure stays visible as its cause.
-            raise cancelled from failed
-        return task.result(), cancelled
+        return await finish_uncancelled(work)
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..calls.claim import digest_of
-from ..calls.effects import Lease
+from ..calls.effects import Lease, finish_uncancelled
 from ..domain import (
     AnswerEnd,
     ChatRequest,
@@ -65,8 +65,7 @@ if TYPE_CHECKING:
 MAX_TURN_QUESTIONS = 10_000
 """Questions of one turn that are looked at."""
 
-NO_EVENTS = 2**31
-"""A number after which a turn has no events."""
+_NO_EVENTS = 2**31  # after this number, no turn has any
 
 
 class Journal:
@@ -209,15 +208,8 @@ class Journal:
         A cancellation waits until it is known which of the two. Raises as flush.
         """
         async with self._writing:
-            entries, cancelled = tuple(self._unwritten), None
-            suspending = asyncio.ensure_future(self.store.suspend(self.turn, entries))
-            while not suspending.done():
-                try:
-                    await asyncio.wait((suspending,))
-                # Held back: cancelled half-way, it would be open whether the turn is still this process's.
-                except asyncio.CancelledError as error:
-                    cancelled = error
-            is_suspended = suspending.result()
+            entries = tuple(self._unwritten)
+            is_suspended, cancelled = await finish_uncancelled(self.store.suspend(self.turn, entries))
             self._unwritten = self._unwritten[len(entries) :]
         if cancelled is not None and not is_suspended:
             raise cancelled
@@ -242,8 +234,7 @@ class Journal:
 
     async def is_cancelled(self) -> bool:
         """Return whether the turn's cancellation is requested. Raises StorageError."""
-        row, _ = await self.store.events(self.turn.id, tenant=self.turn.tenant, after=NO_EVENTS)
-        return row.cancelled_by != ""
+        return (await read_row(self.store, self.turn.id, tenant=self.turn.tenant)).cancelled_by != ""
 
     async def accept(self, request: ChatRequest, *, due_at: str = "", priority: int = 0) -> None:
         """Keep the turn as accepted, to begin later, in any process. Raises StorageError."""
@@ -363,6 +354,12 @@ class Journal:
     def is_resumed(self) -> bool:
         """Whether the turn has been interrupted and goes on."""
         return self.turn.fence > 1
+
+
+async def read_row(store: TurnJournal, id: str, *, tenant: str) -> JournaledTurn:
+    """Read a turn without its steps and events, by its whole id. Raises UnknownTurnError or StorageError."""
+    row, _ = await store.events(id, tenant=tenant, after=_NO_EVENTS)
+    return row
 
 
 def call_events(info: TurnInfo, record: ToolCallRecord) -> Iterator[StreamEvent]:

@@ -7,7 +7,6 @@ remembers it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import time
 import weakref
@@ -31,12 +30,11 @@ from ..domain import (
 from ..domain.effects import arguments_digest
 from ..domain.journal import JournaledTurn, TurnKey
 from ..events.log import EventLog
-from ..plugin.foreign import contained
 from .active import ActiveTurn, outer_turn
 from .engine import TurnEngine
 from .handle import ReplayedTurn, TurnHandle
 from .journal import request_to_json
-from .recording import MAX_RESUMES, turn_from_conversation, turn_not_begun
+from .recording import MAX_RESUMES, turn_not_begun
 from .run import End, end_event
 
 KEEP_S = 24 * 3600.0
@@ -278,7 +276,8 @@ class _Joining:
             return row.id if handle is None else JoinedTurn(handle, is_repeat=True)
         if row.state in ("interrupted", "suspended", "accepted"):
             return await self._resume(row)
-        turn = await self._load(row)
+        assert self.turns.engine.recorder is not None
+        turn = await self.turns.engine.recorder.read_ended(row, self.request)
         # What ran decides, not how the tool is declared by now. Steps that are gone prove nothing.
         wrote = not entries or any(entry.data["wrote"] for entry in entries if entry.kind == "tool")
         if turn.status == "failed" and not wrote and not _has_effect(turn):
@@ -301,16 +300,6 @@ class _Joining:
             return row.id  # another process was faster
         self.memory.add(self.owner_key, self.digest, handle)
         return JoinedTurn(handle, is_repeat=True)
-
-    async def _load(self, row: JournaledTurn) -> Turn:
-        assert self.turns.engine.recorder is not None
-        if not row.conversation:
-            raise errors.ForgottenAnswerError(row.id)  # it was deleted while the turn ran
-        with contextlib.suppress(errors.UnknownConversationError), contained():
-            for record in await self.turns.engine.recorder.store.turns(row.conversation, tenant=row.tenant):
-                if record.id == row.id:
-                    return turn_from_conversation(record, self.request)
-        raise errors.ForgottenAnswerError(row.id)
 
     def _refuse_other(self, digest: str) -> None:
         if digest != self.digest:

@@ -35,7 +35,7 @@ from ..domain import (
 from ..domain.conversation import result_from_json
 from ..domain.journal import JournaledTurn, JournalEntry, TurnEnd
 from ..domain.text import storable
-from ..errors import StorageError, UnknownConversationError, UnknownEffectError
+from ..errors import ForgottenAnswerError, StorageError, UnknownConversationError, UnknownEffectError
 from ..plugin.contracts import ConversationStore, SeparateJournal, TurnJournal
 from ..plugin.foreign import contained, error_name
 from ..schema.answer_format import answer_format
@@ -176,6 +176,18 @@ class ConversationRecorder:
         assert self.journal is not None
         assert self._lease is not None
         return Journal(self.journal, self._lease, turn, entries, run_by=self._program)
+
+    async def read_ended(self, row: JournaledTurn, request: ChatRequest) -> Turn:
+        """Return a turn that has ended, from its conversation, as the caller of this request got it.
+
+        Raises ForgottenAnswerError or StorageError.
+        """
+        if row.conversation:  # else it was deleted while the turn ran
+            with contextlib.suppress(UnknownConversationError), contained():
+                for record in await self.store.turns(row.conversation, tenant=row.tenant):
+                    if record.id == row.id:
+                        return turn_from_conversation(record, request)
+        raise ForgottenAnswerError(row.id)
 
     async def abandon(self, turn: JournaledTurn, why: str) -> None:
         """Leave an interrupted turn to a person: it no longer counts as one that can continue. Raises as acquire."""

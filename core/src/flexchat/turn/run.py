@@ -38,7 +38,7 @@ from .answer import answer, first_request, unfinished_response
 from .detection import PhaseNotes
 from .documents import citations_of
 from .engine import TurnEngine
-from .journal import NO_EVENTS, Journal
+from .journal import Journal, read_row
 from .matching import MAX_PASSED_OVER, RuleVerdict, each_verdict
 from .recording import Save
 from .rounds import cancel_and_wait
@@ -103,7 +103,7 @@ async def run_turn(engine: TurnEngine, turn: ActiveTurn) -> Turn:
     async def make_room(id: str) -> None:
         new_message, journal = engine.questions.new_message, turn.journal
         if new_message != "end" and journal is not None:
-            row, _ = await journal.store.events(id, tenant=turn.info.tenant, after=NO_EVENTS)
+            row = await read_row(journal.store, id, tenant=turn.info.tenant)
             if row.state == "suspended":
                 raise errors.SuspendedTurnError(id)
         # Another process has resumed it meanwhile, or deleted it with its conversation.

@@ -11,7 +11,7 @@ from ..calls.effects import Lease
 from ..errors import StorageError, UnknownTurnError
 from ..plugin.contracts import TurnJournal
 from .active import ActiveTurn
-from .journal import NO_EVENTS
+from .journal import read_row
 from .live_questions import LiveQuestions
 
 log = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ class Watcher:
             if turn is None or task is None or turn.is_stopped:
                 continue
             with contextlib.suppress(UnknownTurnError):
-                row, _ = await self._journal.events(id, tenant=turn.info.tenant, after=NO_EVENTS)
+                row = await read_row(self._journal, id, tenant=turn.info.tenant)
                 # It may have ended meanwhile: the task goes on with other work then.
                 if row.cancelled_by and id in self._turns:
                     turn.is_stopped = True
