@@ -238,9 +238,13 @@ async def run_calls(
             # The answer and the results so far survive this process before the next tools run: a tool must not act for
             # an answer that a resumed turn would not have.
             await turn.journal.flush()
-        await _run_group(turn, round_, group, refusals, offered)
+        if len(group) == 1:  # the usual case needs no task
+            await _call(turn, round_, group[0], refusals[group[0]], offered)
+        else:
+            await _side_by_side([_call(turn, round_, index, refusals[index], offered) for index in group])
+    records = [record for record in round_.records if record is not None]
     # The others have run to their end by now: only what waits for a person is left.
-    while None in round_.records:
+    while len(records) < len(calls):
         waiting = [index for index, record in enumerate(round_.records) if record is None]
         assert turn.journal is not None
         if await turn.journal.suspend():
@@ -255,21 +259,12 @@ async def run_calls(
             turn.journal.recall_again(f"{iteration}.{index}")
         for group in _groups(calls, refusals, turn.tools):
             if again := [index for index in group if index in waiting]:
-                await _run_group(turn, round_, again, refusals, offered)
-    records = [record for record in round_.records if record is not None]
+                await _side_by_side([_call(turn, round_, index, refusals[index], offered) for index in again])
+        records = [record for record in round_.records if record is not None]
     if turn.records is not None:
         turn.records.extend(records)
     turn.call_round, turn.paused_text = None, ""
     return records
-
-
-async def _run_group(
-    turn: ActiveTurn, round_: CallRound, group: Sequence[int], refusals: Sequence[str | None], offered: Sequence[str]
-) -> None:
-    if len(group) == 1:  # the usual case needs no task
-        await _call(turn, round_, group[0], refusals[group[0]], offered)
-    else:
-        await _side_by_side([_call(turn, round_, index, refusals[index], offered) for index in group])
 
 
 async def _side_by_side(work: Sequence[Any]) -> None:
