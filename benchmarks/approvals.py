@@ -28,7 +28,6 @@ import time
 from pathlib import Path
 
 import effects_schedules as base
-import hypothesis
 from flexchat import FlexChat, FlexChatError, Reply, ToolContext, tool
 from flexchat.calls import steps
 from flexchat.calls.effects import Effects
@@ -42,7 +41,7 @@ from flexchat_sqlite import conversations as sqlite_store
 from flexchat_sqlite.journal import SqliteJournal
 from flexchat_testing import ScriptedProvider, calls, says
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 TENANTS = ("default", "other")
 CONVERSATIONS = ("c1", "c2")
@@ -676,24 +675,7 @@ def run(schedules, seed, store, *, steps=35, shrinks=True):
     Raises:
         AssertionError: The promise is broken; hypothesis shows the schedule.
     """
-
-    @hypothesis.seed(seed)
-    class Machine(Schedules):
-        pass
-
-    Machine.store = store
-    run_state_machine_as_test(
-        Machine,
-        settings=hypothesis.settings(
-            max_examples=schedules,
-            stateful_step_count=steps,
-            deadline=None,
-            database=None,
-            print_blob=False,
-            suppress_health_check=list(hypothesis.HealthCheck),
-            phases=(hypothesis.Phase.generate, *([hypothesis.Phase.shrink] if shrinks else [])),
-        ),
-    )
+    base.run_machine(Schedules, schedules, seed, store, steps=steps, shrinks=shrinks)
 
 
 def main():

@@ -526,9 +526,14 @@ def run(schedules, seed, store=None, *, steps=40):
     Raises:
         AssertionError: The promise is broken; hypothesis shows the schedule.
     """
+    run_machine(Schedules, schedules, seed, store, steps=steps)
+
+
+def run_machine(schedule, schedules, seed, store, *, steps, shrinks=True):
+    """Run so many schedules of a state machine on a store. Raises AssertionError."""
 
     @hypothesis.seed(seed)
-    class Machine(Schedules):
+    class Machine(schedule):
         pass
 
     Machine.store = store
@@ -541,7 +546,7 @@ def run(schedules, seed, store=None, *, steps=40):
             database=None,
             print_blob=False,
             suppress_health_check=list(hypothesis.HealthCheck),
-            phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
+            phases=(hypothesis.Phase.generate, *([hypothesis.Phase.shrink] if shrinks else [])),
         ),
     )
 

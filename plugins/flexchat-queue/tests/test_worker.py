@@ -305,9 +305,11 @@ async def test_a_turn_that_was_interrupted_too_often_is_left_to_a_person(shared)
     await chat.journal.acquire(turn, tenant="default", owner="dead", lease_s=0)
     shared.sql("UPDATE {s}.journal_turns SET fence = 7")
     async with shared.working(chat), asyncio.timeout(20):
+        # Its row may not be there yet: without the first wait, an empty queue would look like one that is done.
+        while not (row := (await chat.turn(turn))[0]).error:
+            await chat.wait_for_change(turn, timeout_s=0.1)
         while shared.sql("SELECT count(*) FROM {q}.procrastinate_jobs") != [(0,)]:
             await chat.wait_for_change(turn, timeout_s=0.1)
-    row = (await chat.turn(turn))[0]
     assert ("interrupted 7 times" in row.error, row.fence) == (True, 8)
     assert shared.asked == []
 
