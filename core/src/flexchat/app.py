@@ -417,7 +417,7 @@ class FlexChat:
         Its events begin with TurnResumed, and what stands of the turn; of an accepted one, with TurnStarted.
 
         Args:
-            only_if_fit: Leave the turn as it is, for another process, if this configuration does not fit it: then a
+            only_if_fit: Leave the turn unchanged, for another process, if this configuration does not fit it: then a
                 StuckTurnError is raised. One that was interrupted 6 times is left to a person.
 
         Raises:
@@ -444,7 +444,7 @@ class FlexChat:
     async def release_turn(self, id: str, *, tenant: str = DEFAULT_TENANT) -> None:
         """Release a turn that belongs to this process and does not run in it, so that any process can resume it.
 
-        So it is if its end could not be written. Any other turn stays as it is.
+        That is its state if its end could not be written. Any other turn is left unchanged.
 
         Raises:
             ChatRequestError, UnknownTurnError, StorageError: As resume.
@@ -1019,7 +1019,7 @@ class FlexChat:
     async def _end_started(self) -> None:
         ending = [*self._started]
         for handle in ending:
-            # One that was taken up goes on elsewhere: no caller of this chat has begun it.
+            # A resumed one goes on elsewhere: no caller of this chat has begun it.
             handle.interrupt() if handle.is_resumed else handle.cancel()
         for handle in ending:
             with contextlib.suppress(Exception):  # the turn reports it to its listeners

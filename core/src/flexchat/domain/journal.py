@@ -59,7 +59,7 @@ class JournaledTurn:
         began_at, ended_at: ISO 8601, UTC; ended_at is empty while it has not ended.
         error: Why it failed, or why it cannot be resumed; empty otherwise.
         key: The key its caller gave for it; empty if none.
-        cancelled_by: Who has requested its cancellation, which its owner carries out; empty if nobody has.
+        cancelled_by: Who has requested its cancellation, which its owner carries out; empty if it is not requested.
         due_at: For an accepted turn, when it may begin: ISO 8601, UTC; empty for at once.
         priority: For an accepted turn: those with a higher one begin first; 0 by default.
     """

@@ -88,7 +88,7 @@ class CallRound:
         return [record or self._interrupted_record(index, registry) for index, record in enumerate(self.records)]
 
     def suspension_of(self, index: int) -> CallSuspended:
-        """Return what ended the run of a call that waits for a reply."""
+        """Return the suspension of a call that waits for a reply."""
         call = self.calls[index]
         assert call is not None
         assert call.suspension is not None

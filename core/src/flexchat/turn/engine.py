@@ -136,7 +136,7 @@ class TurnEngine:
         return self._active(info, request, sink, outer, journal)
 
     async def check_fit(self, id: str, *, tenant: str) -> None:
-        """Check that this configuration fits a turn, which stays as it is.
+        """Check that this configuration fits a turn, which does not change.
 
         Raises:
             StuckTurnError: It does not, or the turn was interrupted too often; then it is left to a person.

@@ -164,8 +164,8 @@ class Journal:
         if not entries and not questions:
             return
         try:
-            asked = {"questions": tuple(questions)} if questions else {}
-            await self.store.write(self.turn, entries, lease_s=self._lease.due(), **asked)
+            new_questions = {"questions": tuple(questions)} if questions else {}
+            await self.store.write(self.turn, entries, lease_s=self._lease.due(), **new_questions)
         # Cancellations included: whether the steps are written is open then, and the store leaves out those it has.
         except BaseException:
             # Back in front of the newer steps: their numbers must reach the store in order and without a gap.
@@ -215,13 +215,13 @@ class Journal:
             raise cancelled
         return is_suspended
 
-    async def record_stale_replies(self, asked: Collection[str]) -> None:
+    async def record_stale_replies(self, question_ids: Collection[str]) -> None:
         """Record the replies to questions that no call waits for, so that the turn can be suspended despite them.
 
         A call that runs again may ask another question: its policy, or the definition of its tool, has changed.
 
         Args:
-            asked: The ids of the questions that calls wait for.
+            question_ids: Of the questions that calls wait for.
 
         Raises:
             StorageError: The questions cannot be read.
@@ -229,7 +229,7 @@ class Journal:
         of_turn = {"tenant": self.turn.tenant, "turn": self.turn.id}
         for row in await self.store.questions(**of_turn, states=["replied", "expired"], limit=MAX_TURN_QUESTIONS):
             reply = reply_in(row)
-            if reply is not None and row.id not in asked and row.id not in self._replies:
+            if reply is not None and row.id not in question_ids and row.id not in self._replies:
                 self.add_reply(row.id, reply)
 
     async def is_cancelled(self) -> bool:
@@ -326,8 +326,8 @@ class Journal:
 
         It could not go on from there: a reply is written before the tool gets it, by the turn's owner only.
         """
-        asked = self._asked_unchanged.get(place)
-        return asked is not None and asked not in self._replies
+        question = self._asked_unchanged.get(place)
+        return question is not None and question not in self._replies
 
     def add_reply(self, id: str, reply: Reply, **at: int) -> None:
         """Note the reply to a question; ``at``: iteration and index of the call that asked it."""

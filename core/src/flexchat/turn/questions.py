@@ -203,17 +203,17 @@ async def answer(live: LiveQuestions, id: str, reply: Reply, *, tenant: str, by:
     Raises:
         UnknownQuestionError, ClosedQuestionError, InvalidReplyError, StorageError: It is not recorded.
     """
-    asked, journal = live.find(tenant, id), live.journal
+    live_question, journal = live.find(tenant, id), live.journal
     row = None
     if journal is not None:
         try:
             row = await journal.question(id, tenant=tenant)
         except UnknownQuestionError:
-            if asked is None:
+            if live_question is None:
                 raise
-    elif asked is None:
+    elif live_question is None:
         raise UnknownQuestionError(id)
-    question = row.question if row is not None else asked
+    question = row.question if row is not None else live_question
     assert question is not None
     await run_in_thread(load)
     if wrong := reply_problem(question, reply):

@@ -19,10 +19,10 @@ def check_policies(read: CheckedConfig) -> None:
     names = [rule.name for rule in rules if rule.name is not None]
     for index, policy in enumerate(policies):
         path = ("approvals", index)
-        named: list[tuple[tuple[str | int, ...], str | int]] = []
-        named += [((*path, "rule", place), each) for place, each in enumerate(policy.rule or ())]
-        named += [] if policy.reviewer is None else [((*path, "reviewer"), policy.reviewer)]
-        for where, each in named:
+        rule_names: list[tuple[tuple[str | int, ...], str | int]] = []
+        rule_names += [((*path, "rule", place), each) for place, each in enumerate(policy.rule or ())]
+        rule_names += [] if policy.reviewer is None else [((*path, "reviewer"), policy.reviewer)]
+        for where, each in rule_names:
             if find_rule(rules, each) is not None:
                 continue
             hint = did_you_mean(each, names) if isinstance(each, str) else ""
@@ -36,8 +36,8 @@ def review_policies(read: CheckedConfig, parts: Any) -> None:
     """Note the policies that no call matches, as far as the tools are known."""
     policies: Sequence[Policy] = parts.config.tables["approvals"]
     registry, sources = parts.tools.get_registry(), parts.tools.sources.by_name
-    wanted = [policy for policy in policies if policy.tools is not None or policy.effect is not None]
-    tools: Sequence[ToolDefinition] = registry.list() if wanted else ()  # reads what was accepted of sources
+    tool_policies = [policy for policy in policies if policy.tools is not None or policy.effect is not None]
+    tools: Sequence[ToolDefinition] = registry.list() if tool_policies else ()  # reads what was accepted of sources
     names = {tool.name: names_of(tool, registry.wire_name(tool.name)) for tool in tools}
     installed = [report.name for report in parts.plugins.reports]
     for index, policy in enumerate(policies):
@@ -47,9 +47,9 @@ def review_policies(read: CheckedConfig, parts: Any) -> None:
             is_unread = source in sources and not any(tool.source == source for tool in tools)
             if is_unread or any(fits_one(names[tool.name], [pattern]) for tool in tools):
                 continue
-            known = sorted(set().union(*names.values()))
-            hint = did_you_mean(pattern, [*known, *(f"{source}/*" for source in sources)])
-            read.note((*path, "tools", place), f"no tool fits '{pattern}'{hint or f' (tools: {_listed(known)})'}")
+            tool_names = sorted(set().union(*names.values()))
+            hint = did_you_mean(pattern, [*tool_names, *(f"{source}/*" for source in sources)])
+            read.note((*path, "tools", place), f"no tool fits '{pattern}'{hint or f' (tools: {_listed(tool_names)})'}")
         of_name = [tool for tool in tools if fits_one(names[tool.name], policy.tools)]
         if (
             policy.effect is not None

@@ -47,8 +47,8 @@ def _moved(schema: Any) -> Any:
         return schema
     moved = {name: each if name in _DATA else _moved(each) for name, each in schema.items() if name not in _NAMED}
     for name in _NAMED:
-        if isinstance(named := schema.get(name), dict):
-            moved[name] = {own: _moved(each) for own, each in named.items()}
+        if isinstance(subschemas := schema.get(name), dict):
+            moved[name] = {own: _moved(each) for own, each in subschemas.items()}
     reference = moved.get("$ref")
     if isinstance(reference, str) and reference.startswith("#"):
         moved["$ref"] = _ARGUMENTS + reference[1:]

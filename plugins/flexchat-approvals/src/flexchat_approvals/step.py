@@ -84,16 +84,16 @@ class ApprovalStep:
         if index is None or is_free:
             return await rest()
         policy, keys = self.policies[index], keys_of(call, self.policies[index])
-        asked = None if call.is_new else await self._row(call, policy)
+        own_row = None if call.is_new else await self._row(call, policy)
         # A reply to this very call counts before one to another.
-        is_open = asked is None or asked.state == "open"
+        is_open = own_row is None or own_row.state == "open"
         earlier = await self._remembered(call, keys) if is_open else None
         if earlier is not None:
             call.note(f"approved: {earlier.replied_by or 'the user'} has approved such calls at {earlier.replied_at}")
             call.is_approved = True
             return await rest()
         # What was decided before a person was asked, before a crash, is not decided again.
-        decision = None if asked is not None else await self._decision(call, policy)
+        decision = None if own_row is not None else await self._decision(call, policy)
         if decision is not None and not decision.is_approved:
             return _rejected(call, decision.by, decision.reason)
         if decision is not None:
@@ -140,8 +140,8 @@ class ApprovalStep:
         if CHANGED in (result.hint or ""):  # by a later question
             return result
         # The model reads its own arguments beside the result, and would report those.
-        shown = json.dumps(self._mask.data(call.arguments), ensure_ascii=False)
-        hint = f"{CHANGED}: {shown}"
+        arguments_text = json.dumps(self._mask.data(call.arguments), ensure_ascii=False)
+        hint = f"{CHANGED}: {arguments_text}"
         return attrs.evolve(result, hint=f"{result.hint}; {hint}" if result.hint else hint)
 
     async def _refusal(self, call: Call, reply: Reply, policy: Policy) -> ToolResult:
@@ -173,11 +173,11 @@ class ApprovalStep:
         """Ask the plugins; one that fails has no answer."""
         answers: list[tuple[str, Any]] = []
         try:
-            given = self.plugins.ask(BEFORE_APPROVAL, call=call, policy=policy)
+            plugin_answers = self.plugins.ask(BEFORE_APPROVAL, call=call, policy=policy)
         except FlexChatError:  # in strict mode, one that fails
             log.exception("%s failed; a person decides", BEFORE_APPROVAL)
             return answers
-        for plugin, answer in given:
+        for plugin, answer in plugin_answers:
             try:
                 with contained():
                     answers.append((plugin, await answer if inspect.isawaitable(answer) else answer))

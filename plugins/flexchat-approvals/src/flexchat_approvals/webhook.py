@@ -36,7 +36,7 @@ TIMEOUT_S = 10.0
 MAX_ANSWER_BYTES = 64 * 1024
 
 AGAIN_S = 60.0
-"""The least time after which a question that could not be sent is taken up again; longer than its attempts take."""
+"""The least time after which a question that could not be sent is tried again; longer than its attempts take."""
 
 LOOK_S = 15.0
 """Interval between two looks for questions that other processes have left unsent."""

@@ -166,8 +166,8 @@ class _Call:
         async def keep(required: Mapping[str, Any], is_sent: bool) -> None:
             nonlocal latest
             latest = required  # where a request that has to be repeated goes on
-            asked = {_REQUESTS: required.get(_REQUESTS), "requestState": required.get("requestState")}
-            handle = {**asked, "resultType": "input_required", "sent": is_sent, "has_key": meta is not None}
+            open_request = {_REQUESTS: required.get(_REQUESTS), "requestState": required.get("requestState")}
+            handle = {**open_request, "resultType": "input_required", "sent": is_sent, "has_key": meta is not None}
             # One that is too long cannot be kept: then the call cannot be suspended, and its questions are asked now.
             if len(json.dumps(handle)) <= MAX_HANDLE_CHARS:
                 await context.remember(handle)

@@ -265,20 +265,22 @@ class PostgresqlJournal:
             raise StorageError(f"turns: a reply to {id} cannot be written as JSON: {error}") from None
 
         async def answer(connection: Connection) -> PendingQuestion:
-            asked = await question_rows.find(connection, id, tenant, at)
-            await connection.execute(_LOCK_TURN, ([asked.turn],))
-            asked = await question_rows.find(connection, asked.id, tenant, at)
-            key = storable(asked.question.remember.get(reply.remember, ""))
-            self.notices.send(connection, asked.turn, is_command=True)
-            if asked.state != "open":
+            pending = await question_rows.find(connection, id, tenant, at)
+            await connection.execute(_LOCK_TURN, ([pending.turn],))
+            pending = await question_rows.find(connection, pending.id, tenant, at)
+            key = storable(pending.question.remember.get(reply.remember, ""))
+            self.notices.send(connection, pending.turn, is_command=True)
+            if pending.state != "open":
                 # An earlier attempt may have been committed: then the row holds its values, to the millisecond.
-                written = (asked.replied_by, asked.replied_at, asked.reply and reply_to_json(asked.reply))
-                if connection.is_again and written == (by, at, text):
-                    return asked
-                raise ClosedQuestionError(asked.id, asked.state, asked.replied_by, asked.replied_at or asked.expires_at)
-            await connection.execute(_ANSWER, (text, by, at, key, reply.action == "accept", asked.id))
-            await connection.execute(_WAKE, ([asked.turn],))
-            return attrs.evolve(asked, state="replied", reply=reply, replied_by=by, replied_at=at, remembered=key)
+                stored_reply = (pending.replied_by, pending.replied_at, pending.reply and reply_to_json(pending.reply))
+                if connection.is_again and stored_reply == (by, at, text):
+                    return pending
+                raise ClosedQuestionError(
+                    pending.id, pending.state, pending.replied_by, pending.replied_at or pending.expires_at
+                )
+            await connection.execute(_ANSWER, (text, by, at, key, reply.action == "accept", pending.id))
+            await connection.execute(_WAKE, ([pending.turn],))
+            return attrs.evolve(pending, state="replied", reply=reply, replied_by=by, replied_at=at, remembered=key)
 
         return await self._connections.repeated(answer)
 
@@ -307,9 +309,9 @@ class PostgresqlJournal:
         """Clear the key under which a reply counts again; see TurnJournal."""
 
         async def revoke(connection: Connection) -> PendingQuestion:
-            asked = await question_rows.find(connection, id, tenant, effect_rows.now_text())
-            await connection.execute("UPDATE {s}.questions SET remembered = '' WHERE id = %s", (asked.id,))
-            return attrs.evolve(asked, remembered="")
+            pending = await question_rows.find(connection, id, tenant, effect_rows.now_text())
+            await connection.execute("UPDATE {s}.questions SET remembered = '' WHERE id = %s", (pending.id,))
+            return attrs.evolve(pending, remembered="")
 
         return await self._connections.repeated(revoke)
 

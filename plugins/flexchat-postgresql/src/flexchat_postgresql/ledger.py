@@ -147,8 +147,10 @@ class PostgresqlLedger:
         # Most claims are new, and one statement is one round trip. Everything else needs the row lock of claim, or
         # uses up an approval in the same transaction.
         if approval is None:
-            made = await self._connections.repeated(lambda connection: connection.execute(_CLAIM, values), alone=True)
-            if made.rowcount:
+            insertion = await self._connections.repeated(
+                lambda connection: connection.execute(_CLAIM, values), alone=True
+            )
+            if insertion.rowcount:
                 return Claim("yours", new)
         while True:
             try:

@@ -31,7 +31,7 @@ _ADD: LiteralString = (
     f"INSERT INTO {{s}}.questions ({', '.join(QUESTION_COLUMNS)}, send_at) "
     f"VALUES ({', '.join('%s' for _ in QUESTION_COLUMNS)}, %s) ON CONFLICT (id) DO NOTHING"
 )
-# Without is_accepted, whoever refused would have approved; without the digest, an answer to any question would.
+# Without is_accepted, a refusal would approve; without the digest, an answer to any question would.
 _USE: LiteralString = """
     UPDATE {s}.questions SET (used_by, token) = (%(by)s, %(token)s)
     WHERE id = %(id)s AND tenant = %(tenant)s AND digest = %(digest)s AND digest <> ''
@@ -72,9 +72,9 @@ _REMEMBERED: LiteralString = f"""
 MAX_SENDING_PAUSE_S = 3600.0
 
 
-async def add(connection: Connection, asked: Sequence[PendingQuestion], conversation: str) -> None:
+async def add(connection: Connection, questions: Sequence[PendingQuestion], conversation: str) -> None:
     """Add the questions of a turn whose row is locked. Raises StorageError if one is not JSON data."""
-    for pending in asked:
+    for pending in questions:
         try:
             row = question_to_row(attrs.evolve(pending, conversation=conversation))
         except (TypeError, ValueError, RecursionError) as error:
@@ -145,9 +145,9 @@ async def forget(connection: Connection) -> None:
 async def _forget_texts(connection: Connection, tenant: str = "", conversation: str = "") -> None:
     values = {"tenant": tenant, "conversation": conversation, "now": ""}
     for pending in map(question_from_row, await connection.rows(_REMEMBERED, values)):
-        asked = attrs.evolve(pending.question, message="", schema=None, url="", call_id="", details={})
+        bare_question = attrs.evolve(pending.question, message="", schema=None, url="", call_id="", details={})
         reply = pending.reply and attrs.evolve(pending.reply, content={}, why="")
-        row = question_to_row(attrs.evolve(pending, question=asked, reply=reply))
+        row = question_to_row(attrs.evolve(pending, question=bare_question, reply=reply))
         texts = "UPDATE {s}.questions SET conversation = '', question = %s, reply = %s WHERE id = %s"
         await connection.execute(texts, (*row[-2:], pending.id))
 

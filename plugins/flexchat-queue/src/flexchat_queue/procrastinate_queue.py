@@ -247,8 +247,8 @@ class ProcrastinateQueue:
 
     async def _register(self, connection: Connection) -> None:
         """Register this worker, or register it again: one without a heartbeat for long was removed with its leases."""
-        known = "SELECT 1 FROM procrastinate_workers WHERE id = %s FOR KEY SHARE"
-        if self._worker is None or await connection.row(known, (self._worker,)) is None:
+        worker_query = "SELECT 1 FROM procrastinate_workers WHERE id = %s FOR KEY SHARE"
+        if self._worker is None or await connection.row(worker_query, (self._worker,)) is None:
             self._worker = await _manager(connection).register_worker()
 
     def _part(self, part: str, steps: Sequence[LiteralString]) -> Connections:

@@ -148,16 +148,16 @@ def page(
 
 def answer(database: sqlite3.Connection, id: str, tenant: str, reply: Reply, by: str) -> PendingQuestion:
     """Record a reply, and let the turn go on if it is suspended; see TurnJournal.answer."""
-    asked, now = find(database, id, tenant), now_text()
-    if asked.state != "open":
-        at = asked.replied_at if asked.state == "replied" else asked.expires_at
-        raise ClosedQuestionError(asked.id, asked.state, asked.replied_by, at)
-    remembered = asked.question.remember.get(reply.remember, "")
-    text = _convert(reply_to_json, reply, asked.id)
-    database.execute(_REPLY, (text, storable(by), now, remembered, asked.id))
-    database.execute(_RESUME, (asked.turn,))
+    pending, now = find(database, id, tenant), now_text()
+    if pending.state != "open":
+        at = pending.replied_at if pending.state == "replied" else pending.expires_at
+        raise ClosedQuestionError(pending.id, pending.state, pending.replied_by, at)
+    remembered = pending.question.remember.get(reply.remember, "")
+    text = _convert(reply_to_json, reply, pending.id)
+    database.execute(_REPLY, (text, storable(by), now, remembered, pending.id))
+    database.execute(_RESUME, (pending.turn,))
     return attrs.evolve(
-        asked, state="replied", reply=reply, replied_by=storable(by), replied_at=now, remembered=remembered
+        pending, state="replied", reply=reply, replied_by=storable(by), replied_at=now, remembered=remembered
     )
 
 
@@ -166,8 +166,8 @@ def revoke(database: sqlite3.Connection, id: str, tenant: str) -> PendingQuestio
     question = find(database, id, tenant)
     database.execute("UPDATE questions SET remembered = '' WHERE id = ?", (question.id,))
     # It has outlived its turn for that alone.
-    gone = "NOT EXISTS (SELECT 1 FROM journal_turns WHERE journal_turns.id = questions.turn)"
-    database.execute(f"DELETE FROM questions WHERE id = ? AND {gone}", (question.id,))
+    has_no_turn = "NOT EXISTS (SELECT 1 FROM journal_turns WHERE journal_turns.id = questions.turn)"
+    database.execute(f"DELETE FROM questions WHERE id = ? AND {has_no_turn}", (question.id,))
     return attrs.evolve(question, remembered="")
 
 

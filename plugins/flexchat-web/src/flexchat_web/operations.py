@@ -268,8 +268,8 @@ class Page:
         """Convert the page's description for the browser."""
         at = f"plugins/{self.name}/"
         files = {"script": at + self.script, "styles": [at + style for style in self.styles]}
-        shown = {"name": self.name, "label": self.label, "after": self.after, "icon": self.icon}
-        return {**shown, "count": self.count.lstrip("/"), **files}
+        entry = {"name": self.name, "label": self.label, "after": self.after, "icon": self.icon}
+        return {**entry, "count": self.count.lstrip("/"), **files}
 
 
 # Within the protocol, the plain names are its properties.

@@ -50,20 +50,20 @@ async def list_(context: CommandContext, is_all: bool, limit: int, tenant: str) 
 async def show(context: CommandContext, id: str, tenant: str) -> None:
     """Print a question with all arguments, and its reply if it has one."""
     async with _open_journal(context) as journal:
-        asked = await journal.question(id, tenant=tenant)
+        pending = await journal.question(id, tenant=tenant)
     terminal = context.terminal
     if context.json:
-        terminal.json(asked.to_dict())
+        terminal.json(pending.to_dict())
         return
-    details = asked.question.details
+    details = pending.question.details
     names = ("tool", "source", "policy", "rule", "effect", "origin")
-    terminal.fields([("id", asked.id), ("state", _state_of(asked)), ("question", asked.question.message)])
-    terminal.fields((name, details.get(name) or (asked.question.tool if name == "tool" else "")) for name in names)
-    terminal.fields([("asked", asked.asked_at), ("expires", asked.expires_at), ("replied", asked.replied_at)])
-    terminal.fields([("used by", asked.used_by), ("conversation", asked.conversation), ("turn", asked.turn)])
-    if asked.reply is not None:
-        terminal.fields([("reply", asked.reply.action), ("reason", asked.reply.why)])
-        _print_json(context, "replied with", asked.reply.content)
+    terminal.fields([("id", pending.id), ("state", _state_of(pending)), ("question", pending.question.message)])
+    terminal.fields((name, details.get(name) or (pending.question.tool if name == "tool" else "")) for name in names)
+    terminal.fields([("asked", pending.asked_at), ("expires", pending.expires_at), ("replied", pending.replied_at)])
+    terminal.fields([("used by", pending.used_by), ("conversation", pending.conversation), ("turn", pending.turn)])
+    if pending.reply is not None:
+        terminal.fields([("reply", pending.reply.action), ("reason", pending.reply.why)])
+        _print_json(context, "replied with", pending.reply.content)
     _print_json(context, "arguments", details.get("arguments"))
 
 
@@ -116,16 +116,16 @@ async def rules_list(context: CommandContext, limit: int, tenant: str) -> None:
     """List the approvals that count again, the newest first."""
     async with _open_journal(context) as journal:
         rows = [row for row in await journal.questions(tenant=tenant, remembered="", limit=limit) if counts_again(row)]
-    shown = []
+    table_rows = []
     for row in rows:
         scope = next((name for name, key in row.question.remember.items() if key == row.remembered), "")
         what = row.question.tool if scope == "" else visible(row.question.message) or row.question.tool
         where = f" ({row.conversation})" if scope != "always" and row.conversation else ""
-        shown.append(
+        table_rows.append(
             (row.id[:_SHORT_ID], _minute(row.replied_at), row.replied_by, _SCOPES.get(scope, scope), what + where)
         )
     data = [row.to_dict() for row in rows]
-    context.show_rows(data, ("id", "since", "by", "counts", "call"), shown, "no approval counts again")
+    context.show_rows(data, ("id", "since", "by", "counts", "call"), table_rows, "no approval counts again")
     if rows and not context.json:
         context.terminal.say("to end one: flexchat approvals rules revoke ID", "dim")
 
@@ -136,10 +136,10 @@ async def rules_list(context: CommandContext, limit: int, tenant: str) -> None:
 async def rules_revoke(context: CommandContext, id: str, tenant: str) -> None:
     """End an approval that counts again: such calls are asked about from now on."""
     async with _open_journal(context) as journal:
-        asked = await journal.question(id, tenant=tenant)
-        if not asked.remembered:
-            raise UsageError(f"the reply to '{asked.id[:_SHORT_ID]}' does not count again")
-        revoked = await journal.revoke(asked.id, tenant=tenant)
+        pending = await journal.question(id, tenant=tenant)
+        if not pending.remembered:
+            raise UsageError(f"the reply to '{pending.id[:_SHORT_ID]}' does not count again")
+        revoked = await journal.revoke(pending.id, tenant=tenant)
     context.show(revoked.to_dict(), f"{revoked.id[:_SHORT_ID]} is revoked; calls that are running are not stopped")
 
 
@@ -149,18 +149,18 @@ async def _reply(context: CommandContext, id: str, reply: Reply, no_wait: bool, 
     async with _open_chat(context) as chat:
         id = (await chat.question(id, tenant=tenant)).id
         await chat.answer(id, reply, by=_user_name(), tenant=tenant, resume=False)
-        asked = await chat.question(id, tenant=tenant)
+        pending = await chat.question(id, tenant=tenant)
         then = "a process that runs such turns goes on with it"
         if not no_wait:
             terminal.say(f"{id[:_SHORT_ID]} is {verb}", "dim")  # on the disk: now only the turn can fail
             person = cli.Questions(terminal, keeps=True)
             try:
-                turn = await chat.resume(asked.turn, tenant=tenant, on_question=person)
+                turn = await chat.resume(pending.turn, tenant=tenant, on_question=person)
             except (TurnNotWaitingError, UnknownTurnError):
                 then = "the process that runs its turn goes on"
-            asked = await chat.question(id, tenant=tenant)
+            pending = await chat.question(id, tenant=tenant)
     if context.json:
-        terminal.json({"question": asked.to_dict(), "turn": turn.to_dict() if turn is not None else None})
+        terminal.json({"question": pending.to_dict(), "turn": turn.to_dict() if turn is not None else None})
     elif turn is not None:
         _print_turn(context, turn)
     else:
@@ -217,12 +217,12 @@ def _print_json(context: CommandContext, name: str, data: Any) -> None:
             context.terminal.out(f"  {visible(line)}")
 
 
-def _state_of(asked: PendingQuestion) -> str:
-    if asked.state != "replied" or asked.reply is None:
-        return asked.state
-    verb = {"accept": "accepted", "decline": "rejected"}.get(asked.reply.action, "closed")
-    verb = "edited" if asked.question.digest and "arguments" in asked.reply.content else verb
-    return f"{verb} by {asked.replied_by or 'the user'}"
+def _state_of(pending: PendingQuestion) -> str:
+    if pending.state != "replied" or pending.reply is None:
+        return pending.state
+    verb = {"accept": "accepted", "decline": "rejected"}.get(pending.reply.action, "closed")
+    verb = "edited" if pending.question.digest and "arguments" in pending.reply.content else verb
+    return f"{verb} by {pending.replied_by or 'the user'}"
 
 
 def _minute(at: str) -> str:

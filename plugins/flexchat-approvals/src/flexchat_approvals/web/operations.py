@@ -59,8 +59,8 @@ async def reply_to_linked_question(call: Call, chat: FlexChat) -> Reply:
 async def _linked(call: Call, chat: FlexChat) -> PendingQuestion:
     """Return the open question of a token, of whichever tenant."""
     secret, pending = chat.config.questions.webhook_secret, None
-    if secret is not None and chat.journal is not None and (found := read_token(secret, call.path["token"])):
-        id, tenant = found
+    if secret is not None and chat.journal is not None and (link := read_token(secret, call.path["token"])):
+        id, tenant = link
         try:
             pending = await chat.question(id, tenant=tenant)
         except UnknownQuestionError:

@@ -73,15 +73,17 @@ class PendingConformance(Conformance):
         """With everything it was written with; and again with its reply."""
         for n, text in enumerate(TEXTS):
             schema = {"type": "object", "properties": {text: {"enum": [text, None, 1.5]}}}
-            asked = _question(f"q{n}", f"a{n}", text or "?", schema=schema, details={text: [text]}, url="https://a/?b")
-            await _asking(store, asked)
+            original = _question(
+                f"q{n}", f"a{n}", text or "?", schema=schema, details={text: [text]}, url="https://a/?b"
+            )
+            await _asking(store, original)
             for came in (await store.journal.question(f"q{n}", tenant="t"), await _only(store, f"a{n}")):
-                expect(came, asked, "a question that was written")
+                expect(came, original, "a question that was written")
             reply = attrs.evolve(YES, content={text: [text]}, why=text)
             replied = await store.journal.answer(f"q{n}", tenant="t", reply=reply, by="ann")
             require("T" in replied.replied_at, f"replied_at is an ISO 8601 time, not {replied.replied_at!r}")
             expected = attrs.evolve(
-                asked, state="replied", reply=reply, replied_by="ann", replied_at=replied.replied_at
+                original, state="replied", reply=reply, replied_by="ann", replied_at=replied.replied_at
             )
             for came in (replied, await store.journal.question(f"q{n}", tenant="t"), await _only(store, f"a{n}")):
                 expect(came, expected, "a question with its reply")
@@ -93,11 +95,11 @@ class PendingConformance(Conformance):
         circle: dict[str, Any] = {}
         circle["again"] = circle
         bad = _question("q3", "a1", details=circle)
-        for steps, asked in (
+        for steps, all_questions in (
             (entries(3), [_question("q2", "a1"), bad]),
             ([attrs.evolve(entries(3)[0], data=circle)], [_question("q2", "a1")]),
         ):
-            writing = store.journal.write(turn("a1"), steps, lease_s=None, questions=asked)
+            writing = store.journal.write(turn("a1"), steps, lease_s=None, questions=all_questions)
             await refused(writing, StorageError, "a question, or a step, that is no JSON data")
             expect(await _ids(store), ["q1"], "the questions after a write that failed")
             expect(len((await store.journal.read("a1", tenant="t"))[1]), 2, "the steps after a write that failed")
@@ -149,10 +151,14 @@ class PendingConformance(Conformance):
         await _check_state(store, "a1", "suspended")
         takes = [store.journal.acquire("a1", tenant="t", owner=f"o{n}", lease_s=LIVES) for n in range(5)]
         outcomes = await asyncio.gather(*takes, return_exceptions=True)
-        (taken,) = [one for one in outcomes if isinstance(one, JournaledTurn)]
-        expect((taken.state, taken.fence, taken.suspensions), ("running", 2, 1), "a suspended turn that was acquired")
-        await store.journal.write(taken, entries(4), lease_s=None)
-        require(await store.journal.suspend(taken, entries(5)), "its question is still open")
+        (acquired_row,) = [one for one in outcomes if isinstance(one, JournaledTurn)]
+        expect(
+            (acquired_row.state, acquired_row.fence, acquired_row.suspensions),
+            ("running", 2, 1),
+            "a suspended turn that was acquired",
+        )
+        await store.journal.write(acquired_row, entries(4), lease_s=None)
+        require(await store.journal.suspend(acquired_row, entries(5)), "its question is still open")
         expect((await store.journal.read("a1", tenant="t"))[0].suspensions, 2, "the count of suspensions")
 
     @law()
@@ -164,11 +170,11 @@ class PendingConformance(Conformance):
             await _check_state(store, f"a{n}", "suspended")
             await store.journal.answer(f"q{n}", tenant="t", reply=reply, by="ann")
             await _check_state(store, f"a{n}", "interrupted")
-            left = [one.id for one in await store.journal.list_resumable(limit=9)]
-            expect(left, [f"a{each}" for each in range(n + 1)], "the turns that can go on")
-        taken = await store.journal.acquire("a0", tenant="t", owner="p", lease_s=LIVES)
-        expect((taken.fence, taken.suspensions), (2, 1), "fence and suspensions")
-        await store.journal.write(taken, [_reply_step(4, "q0")], lease_s=None)
+            resumable = [one.id for one in await store.journal.list_resumable(limit=9)]
+            expect(resumable, [f"a{each}" for each in range(n + 1)], "the turns that can go on")
+        acquired_row = await store.journal.acquire("a0", tenant="t", owner="p", lease_s=LIVES)
+        expect((acquired_row.fence, acquired_row.suspensions), (2, 1), "fence and suspensions")
+        await store.journal.write(acquired_row, [_reply_step(4, "q0")], lease_s=None)
 
     @law()
     async def test_a_turn_with_a_reply_is_not_suspended(self, store: JournalingStore) -> None:
@@ -195,17 +201,20 @@ class PendingConformance(Conformance):
         suspended, lasts_s = False, 0.05
         while not suspended:  # a slow database needs more time than a fast one
             at = f"b{lasts_s:g}".replace(".", "")
-            asked = _question(f"q{at}", at, conversation=at, expires_in_s=lasts_s)
-            suspended = await store.journal.suspend(await _asking(store, asked), entries(3))
+            late_question = _question(f"q{at}", at, conversation=at, expires_in_s=lasts_s)
+            suspended = await store.journal.suspend(await _asking(store, late_question), entries(3))
             lasts_s *= 4
         await _asking(store, _question("q9", "c9", conversation="c9"))
-        while datetime.now(UTC).isoformat() < asked.expires_at:  # noqa: ASYNC110  a clock has no event
+        while datetime.now(UTC).isoformat() < late_question.expires_at:  # noqa: ASYNC110  a clock has no event
             await asyncio.sleep(0.01)
         for marked in (False, True):
             expect((await store.journal.question("q1", tenant="t")).state, "expired", f"marked: {marked}; its state")
             expect(await _ids(store, states=["open"]), ["q9"], f"marked: {marked}; the open questions")
-            require({"q1", asked.id} <= {*await _ids(store, states=["expired"])}, f"marked: {marked}; not in the list")
-            for id in ("q1", asked.id):
+            require(
+                {"q1", late_question.id} <= {*await _ids(store, states=["expired"])},
+                f"marked: {marked}; not in the list",
+            )
+            for id in ("q1", late_question.id):
                 answering = store.journal.answer(id, tenant="t", reply=YES, by="ann")
                 error = await refused(answering, ClosedQuestionError, "a late reply")
                 expect(error.state, "expired", "the state of a question with a late reply")
@@ -220,8 +229,8 @@ class PendingConformance(Conformance):
         """However it ends; replies stay."""
         states: tuple[Any, ...] = ("done", "failed", "cancelled")
         for n, state in enumerate(states):
-            asked = _question(f"q{n}", f"a{n}"), _question(f"r{n}", f"a{n}")
-            begun = await _asking(store, *asked)
+            all_questions = _question(f"q{n}", f"a{n}"), _question(f"r{n}", f"a{n}")
+            begun = await _asking(store, *all_questions)
             await store.journal.answer(f"r{n}", tenant="t", reply=YES, by="ann")
             await store.append("c", turn_of(f"a{n}"), tenant="t", end=ending(begun, state, 3))
             expect((await store.journal.question(f"r{n}", tenant="t")).state, "replied", f"after a turn is {state}")
@@ -253,8 +262,12 @@ class PendingConformance(Conformance):
     async def test_questions_are_listed_newest_first(self, store: JournalingStore) -> None:
         """By state, by conversation, by turn, by what is remembered; page by page, also if asked in one moment."""
         for n in range(3):
-            asked = [_question(f"q{n}{m}", f"a{n}", conversation="cd"[n % 2], remember={"x": f"k{m}"}) for m in "abc"]
-            await _asking(store, *(attrs.evolve(each, asked_at="2026-01-02T03:04:05.678+00:00") for each in asked))
+            all_questions = [
+                _question(f"q{n}{m}", f"a{n}", conversation="cd"[n % 2], remember={"x": f"k{m}"}) for m in "abc"
+            ]
+            await _asking(
+                store, *(attrs.evolve(each, asked_at="2026-01-02T03:04:05.678+00:00") for each in all_questions)
+            )
             for m, scope in (("a", "x"), ("b", ""), ("b", "x")):
                 if n and (m, scope) != ("b", "x"):
                     reply = attrs.evolve(YES, remember=scope)
@@ -283,8 +296,8 @@ class PendingConformance(Conformance):
     async def test_a_reply_may_be_remembered_and_revoked(self, store: JournalingStore) -> None:
         """Under the key of the scope that it names; and it is still the reply to its question when revoked."""
         scopes = {"conversation": "k1", "tenant": "k2"}
-        asked = [_question(f"q{n}", "a1", remember=scopes) for n in range(4)]
-        await _asking(store, *asked)
+        all_questions = [_question(f"q{n}", "a1", remember=scopes) for n in range(4)]
+        await _asking(store, *all_questions)
         for id, scope, key in (("q0", "", ""), ("q1", "tenant", "k2"), ("q2", "conversation", "k1"), ("q3", "x", "")):
             replied = await store.journal.answer(id, tenant="t", reply=attrs.evolve(YES, remember=scope), by="ann")
             expect(replied.remembered, key, f"remembered, of a reply that names {scope!r}")
@@ -304,8 +317,8 @@ class PendingConformance(Conformance):
     @law()
     async def test_an_approval_is_used_once(self, store: JournalingStore) -> None:
         """By one of many; only by a call with its digest; only if the reply accepts; only for its tenant."""
-        asked = [_question(id, "a1", digest=f"d{id}") for id in ("yes", "no", "open", "cancel")]
-        await _asking(store, *asked)
+        all_questions = [_question(id, "a1", digest=f"d{id}") for id in ("yes", "no", "open", "cancel")]
+        await _asking(store, *all_questions)
         for id, reply in (("yes", YES), ("no", NO), ("cancel", Reply(action="cancel"))):
             await store.journal.answer(id, tenant="t", reply=reply, by="ann")
 
@@ -375,9 +388,9 @@ class PendingConformance(Conformance):
         await ledger.claim(effect("lost"), owner="dead", lease_s=DEAD, approval=lost)
         expect(await _claimed(ledger, "lost", lost), ("lost", 1), "a claim whose owner is dead")
         for approval, outcome in ((Approval("q3", "dq2"), "unapproved"), (lost, "yours")):
-            taken = await ledger.claim(effect("lost"), owner="b", lease_s=LIVES, take_over=True, approval=approval)
-            expect(taken.outcome, outcome, "a takeover, with the approval of the first claim or with a wrong one")
-        expect(taken.effect.fence, 2, "the fence after a takeover that was approved")
+            takeover = await ledger.claim(effect("lost"), owner="b", lease_s=LIVES, take_over=True, approval=approval)
+            expect(takeover.outcome, outcome, "a takeover, with the approval of the first claim or with a wrong one")
+        expect(takeover.effect.fence, 2, "the fence after a takeover that was approved")
 
     @law("ledger")
     async def test_a_released_claim_leaves_its_approval_usable(self, store: _KeepingStore) -> None:
@@ -421,8 +434,8 @@ class PendingConformance(Conformance):
         expect((await ledger.claim(other, owner="b", lease_s=LIVES)).outcome, "other", "another call's claim of it")
         claims = [ledger.claim(effect("k"), owner=f"o{n}", lease_s=LIVES) for n in range(5)]
         yours = [claim.effect for claim in await asyncio.gather(*claims) if claim.outcome == "yours"]
-        taken = [(each.state, each.fence, each.handle, each.note, each.ended_at) for each in yours]
-        expect(taken, [("claimed", 2, '{"state": 1}', "", "")], "the claims of a pending effect that are yours")
+        claim_facts = [(each.state, each.fence, each.handle, each.note, each.ended_at) for each in yours]
+        expect(claim_facts, [("claimed", 2, '{"state": 1}', "", "")], "the claims of a pending effect that are yours")
         require(not await ledger.release(key, 2, note=""), "a claim with a handle is released only to pending")
         require(await ledger.release(key, 2, note="", is_pending=True), "a claim with a handle is released to pending")
 
@@ -454,12 +467,16 @@ class PendingConformance(Conformance):
         expect(await _resumable(store), ["a1", "b1", "u1"], "what can go on after the turn before has ended")
         takes = [store.journal.acquire("a1", tenant="t", owner=f"o{n}", lease_s=LIVES) for n in range(5)]
         outcomes = await asyncio.gather(*takes, return_exceptions=True)
-        (taken,) = [one for one in outcomes if isinstance(one, JournaledTurn)]
-        expect((taken.state, taken.fence, taken.message), ("running", 1, "hello"), "an accepted turn when acquired")
+        (acquired_row,) = [one for one in outcomes if isinstance(one, JournaledTurn)]
+        expect(
+            (acquired_row.state, acquired_row.fence, acquired_row.message),
+            ("running", 1, "hello"),
+            "an accepted turn when acquired",
+        )
         taking = store.journal.acquire("a2", tenant="t", owner="p", lease_s=LIVES)
         await refused(taking, TurnNotWaitingError, "acquire of the second while the first runs")
-        await store.journal.write(taken, entries(2), lease_s=None)
-        await store.append("c", turn_of("a1"), tenant="t", end=ending(taken, "failed", 3))
+        await store.journal.write(acquired_row, entries(2), lease_s=None)
+        await store.append("c", turn_of("a1"), tenant="t", end=ending(acquired_row, "failed", 3))
         expect((await store.journal.acquire("a2", tenant="t", owner="p", lease_s=LIVES)).fence, 1, "the second's fence")
 
     @law()
@@ -475,8 +492,8 @@ class PendingConformance(Conformance):
         expect((bound.turn, bound.begun), ("a1", True), "the key of an accepted turn")
         await store.journal.write(expected, entries(1), lease_s=None)
         expect([one.id for one in await store.journal.list(tenant="t", states=["accepted"])], ["a1"], "those accepted")
-        taken = await store.journal.acquire("a1", tenant="t", owner="p", lease_s=LIVES)
-        expect((taken.key, taken.priority), ("k", -3), "key and priority when acquired")
+        acquired_row = await store.journal.acquire("a1", tenant="t", owner="p", lease_s=LIVES)
+        expect((acquired_row.key, acquired_row.priority), ("k", -3), "key and priority when acquired")
         await _check_state(store, "a1", "running")
 
     @law()
@@ -497,11 +514,11 @@ class PendingConformance(Conformance):
         expected = ["s2", "b1", "e1", "a1", "d1", "f1"]
         expect(await _resumable(store), expected, "what can go on")
         expect(await _resumable(store, 3), expected[:3], "the first three that can go on")
-        taken = await store.journal.acquire("b1", tenant="t", owner="p", lease_s=LIVES)
-        await store.journal.release(taken, error="its rule is gone")
+        acquired_row = await store.journal.acquire("b1", tenant="t", owner="p", lease_s=LIVES)
+        await store.journal.release(acquired_row, error="its rule is gone")
         expect(await _resumable(store), ["s2", "e1", "a1", "d1", "f1"], "without what is stuck")
-        taken = await store.journal.acquire("e1", tenant="t", owner="p", lease_s=LIVES)
-        await store.journal.release(taken)
+        acquired_row = await store.journal.acquire("e1", tenant="t", owner="p", lease_s=LIVES)
+        await store.journal.release(acquired_row)
         expect(await _resumable(store), ["e1", "s2", "a1", "d1", "f1"], "with what was released")
 
     @law()
@@ -509,15 +526,19 @@ class PendingConformance(Conformance):
         """Whoever acquires the turn next gets it as well; a suspended one is interrupted; an ended one stays."""
         begun = await _asking(store, _question("q1", "a1"))
         for id in ("a", "a1"):
-            asked = await store.journal.request_cancel(id, tenant="t", by="ann")
-            expect((asked.id, asked.state, asked.cancelled_by), ("a1", "running", "ann"), "the turn, when requested")
+            requested_row = await store.journal.request_cancel(id, tenant="t", by="ann")
+            expect(
+                (requested_row.id, requested_row.state, requested_row.cancelled_by),
+                ("a1", "running", "ann"),
+                "the turn, when requested",
+            )
         expect([*await store.journal.list_commands("o")], ["a1"], "the owner's turns to cancel")
         require(not await store.journal.suspend(begun, entries(3)), "suspend of a turn to be cancelled returns False")
         store.journal.renew("o", DEAD)
-        taken = await store.journal.acquire("a1", tenant="t", owner="p", lease_s=LIVES)
-        expect(taken.cancelled_by, "ann", "cancelled_by, when acquired")
+        acquired_row = await store.journal.acquire("a1", tenant="t", owner="p", lease_s=LIVES)
+        expect(acquired_row.cancelled_by, "ann", "cancelled_by, when acquired")
         expect([*await store.journal.list_commands("p")], ["a1"], "the next owner's turns to cancel")
-        await store.append("c", turn_of("a1"), tenant="t", end=ending(taken, "cancelled", 4))
+        await store.append("c", turn_of("a1"), tenant="t", end=ending(acquired_row, "cancelled", 4))
         await store.journal.request_cancel("a1", tenant="t", by="bob")
         await _check_state(store, "a1", "cancelled")
         expect([*await store.journal.list_commands("p")], [], "an ended turn is not to be cancelled")
@@ -527,8 +548,8 @@ class PendingConformance(Conformance):
         expect((await store.journal.question("q2", tenant="t")).state, "open", "its question, until it is closed")
         await _accepted(store, "c1", conversation="c1")
         await store.journal.request_cancel("c1", tenant="t", by="ann")
-        taken = await store.journal.acquire("c1", tenant="t", owner="p", lease_s=LIVES)
-        expect((taken.fence, taken.cancelled_by), (1, "ann"), "an accepted turn that is to be cancelled")
+        acquired_row = await store.journal.acquire("c1", tenant="t", owner="p", lease_s=LIVES)
+        expect((acquired_row.fence, acquired_row.cancelled_by), (1, "ann"), "an accepted turn that is to be cancelled")
         await refused(store.journal.request_cancel("zz", tenant="t", by="ann"), UnknownTurnError, "cancel of no turn")
 
     @law()
@@ -584,8 +605,8 @@ class PendingConformance(Conformance):
     async def test_forgetting_leaves_what_is_needed(self, store: JournalingStore) -> None:
         """Questions of turns that have not ended, and remembered replies; the others go with their turns."""
         for id in ("a1", "b1"):
-            asked = [_question(f"{id}{n}", id, conversation=id, remember={"tenant": "k"}) for n in range(2)]
-            begun = await _asking(store, *asked)
+            all_questions = [_question(f"{id}{n}", id, conversation=id, remember={"tenant": "k"}) for n in range(2)]
+            begun = await _asking(store, *all_questions)
             await store.journal.answer(f"{id}0", tenant="t", reply=attrs.evolve(YES, remember="tenant"), by="ann")
             if id == "b1":
                 await store.append(id, turn_of(id), tenant="t", end=ending(begun, "done", 3))
@@ -637,8 +658,11 @@ class PendingConformance(Conformance):
                 uses = [s.journal.use_approval(Approval(id, "d"), tenant="t", by=f"{s is one}") for s in (one, two)]
                 expect(sorted(await asyncio.gather(*uses)), [False, True], "two that use an approval at once")
                 takes = [s.journal.acquire(f"a{n}", tenant="t", owner=f"{s is one}", lease_s=LIVES) for s in (one, two)]
-                taken = await asyncio.gather(*takes, return_exceptions=True)
-                require(sum(isinstance(each, JournaledTurn) for each in taken) == 1, f"it came to {show(taken)}")
+                acquire_outcomes = await asyncio.gather(*takes, return_exceptions=True)
+                require(
+                    sum(isinstance(each, JournaledTurn) for each in acquire_outcomes) == 1,
+                    f"it came to {show(acquire_outcomes)}",
+                )
 
     @law("shared")
     async def test_a_reply_and_a_suspension_meet_in_any_order(self, folder: Path) -> None:
@@ -656,11 +680,11 @@ class PendingConformance(Conformance):
     @law("shared")
     async def test_one_that_watches_sees_the_others_changes(self, folder: Path) -> None:
         """A question, a reply, events, a request to cancel, the end: soon, by the turn's id or an empty one."""
-        async with self.opened(folder) as one, self.opened(folder) as two, _watching(two) as seen:
+        async with self.opened(folder) as one, self.opened(folder) as two, _watching(two) as noticed_ids:
             for n in range(200):  # until the watch has begun
                 await _accepted(one, f"w{n}", conversation=f"w{n}")
                 await one.journal.request_cancel(f"w{n}", tenant="t", by="ann")
-                if await _is_seen(seen, 0, f"w{n}", 0.05):
+                if await _is_seen(noticed_ids, 0, f"w{n}", 0.05):
                     break
             for n in range(3):
                 conversation = f"c{n}"
@@ -673,9 +697,11 @@ class PendingConformance(Conformance):
                     "an end": partial(one.append, conversation, turn_of(f"a{n}"), tenant="t", end=end),
                 }
                 for what, change in changes.items():
-                    before = len(seen)
+                    before = len(noticed_ids)
                     await change()
-                    require(await _is_seen(seen, before, f"a{n}", 10), f"{what} is not seen: {seen[before:]}")
+                    require(
+                        await _is_seen(noticed_ids, before, f"a{n}", 10), f"{what} is not seen: {noticed_ids[before:]}"
+                    )
 
     @law("sending")
     async def test_an_open_question_is_due_until_it_is_sent(self, store: JournalingStore) -> None:
@@ -689,8 +715,8 @@ class PendingConformance(Conformance):
         first = await journal.take_unsent(limit=1, again_s=HOUR_S)
         expect([one.id for one in first], ["q0"], "the question that is due for longest")
         several = await asyncio.gather(*(journal.take_unsent(limit=2, again_s=HOUR_S) for _ in range(5)))
-        taken = sorted(one.id for each in several for one in each)
-        expect(taken, [f"q{n}" for n in range(1, 6)], "the others, taken at once by several")
+        due_ids = sorted(one.id for each in several for one in each)
+        expect(due_ids, [f"q{n}" for n in range(1, 6)], "the others, taken at once by several")
         for n in range(3):
             await _suspended(store, _question(f"r{n}", f"b{n}", tenant="t", conversation=f"d{n}"))
         expect({one.id for one in await journal.take_unsent(limit=9, again_s=0)}, {"r0", "r1", "r2"}, "what is new")
@@ -730,17 +756,17 @@ def _question(
     )
 
 
-async def _asking(store: JournalingStore, *asked: PendingQuestion) -> JournaledTurn:
+async def _asking(store: JournalingStore, *all_questions: PendingQuestion) -> JournaledTurn:
     """Begin a turn that runs and has asked these questions."""
-    first = asked[0]
+    first = all_questions[0]
     begun = turn(first.turn, tenant=first.tenant, conversation=first.conversation)
     await store.journal.write(begun, entries(1), lease_s=LIVES)
-    await store.journal.write(begun, entries(2), lease_s=None, questions=asked)
+    await store.journal.write(begun, entries(2), lease_s=None, questions=all_questions)
     return begun
 
 
-async def _suspended(store: JournalingStore, *asked: PendingQuestion) -> JournaledTurn:
-    begun = await _asking(store, *asked)
+async def _suspended(store: JournalingStore, *all_questions: PendingQuestion) -> JournaledTurn:
+    begun = await _asking(store, *all_questions)
     require(await store.journal.suspend(begun, entries(3)), "suspend of a turn with an open question returns True")
     return begun
 
@@ -803,15 +829,15 @@ async def _look(store: JournalingStore, question: str, turn_id: str) -> None:
 @contextlib.asynccontextmanager
 async def _watching(store: JournalingStore) -> AsyncIterator[list[str]]:
     """Collect what a watch yields."""
-    seen: list[str] = []
+    noticed_ids: list[str] = []
 
     async def watch() -> None:
         async for id in store.journal.watch():
-            seen.append(id)
+            noticed_ids.append(id)
 
     watching = asyncio.create_task(watch())
     try:
-        yield seen
+        yield noticed_ids
     finally:
         ended = watching.done()
         watching.cancel()
@@ -819,10 +845,10 @@ async def _watching(store: JournalingStore) -> AsyncIterator[list[str]]:
         require(not ended, f"a watch never ends; it ended with {outcome!r}")
 
 
-async def _is_seen(seen: list[str], since: int, id: str, within_s: float) -> bool:
+async def _is_seen(noticed_ids: list[str], since: int, id: str, within_s: float) -> bool:
     until = time.monotonic() + within_s
     while time.monotonic() < until:
-        if {id, ""} & {*seen[since:]}:
+        if {id, ""} & {*noticed_ids[since:]}:
             return True
         await asyncio.sleep(0.005)
     return False

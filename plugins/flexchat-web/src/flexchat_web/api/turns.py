@@ -256,7 +256,7 @@ class Turns:
                     await ended(task)
 
     async def _state_event(self, turn: JournaledTurn) -> Event:
-        """Return the event that reports a turn which nobody runs at the moment."""
+        """Return the event that reports a turn which no process runs at the moment."""
         data: dict[str, Any] = {"id": turn.id, "conversation": turn.conversation}
         if turn.state == SUSPENDED:
             async with self._serving.chat() as chat:
