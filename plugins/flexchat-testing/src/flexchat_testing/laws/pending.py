@@ -73,17 +73,17 @@ class PendingConformance(Conformance):
         """With everything it was written with; and again with its reply."""
         for n, text in enumerate(TEXTS):
             schema = {"type": "object", "properties": {text: {"enum": [text, None, 1.5]}}}
-            original = _question(
+            written = _question(
                 f"q{n}", f"a{n}", text or "?", schema=schema, details={text: [text]}, url="https://a/?b"
             )
-            await _asking(store, original)
+            await _asking(store, written)
             for came in (await store.journal.question(f"q{n}", tenant="t"), await _only(store, f"a{n}")):
-                expect(came, original, "a question that was written")
+                expect(came, written, "a question that was written")
             reply = attrs.evolve(YES, content={text: [text]}, why=text)
             replied = await store.journal.answer(f"q{n}", tenant="t", reply=reply, by="ann")
             require("T" in replied.replied_at, f"replied_at is an ISO 8601 time, not {replied.replied_at!r}")
             expected = attrs.evolve(
-                original, state="replied", reply=reply, replied_by="ann", replied_at=replied.replied_at
+                written, state="replied", reply=reply, replied_by="ann", replied_at=replied.replied_at
             )
             for came in (replied, await store.journal.question(f"q{n}", tenant="t"), await _only(store, f"a{n}")):
                 expect(came, expected, "a question with its reply")
@@ -95,11 +95,11 @@ class PendingConformance(Conformance):
         circle: dict[str, Any] = {}
         circle["again"] = circle
         bad = _question("q3", "a1", details=circle)
-        for steps, all_questions in (
+        for steps, questions in (
             (entries(3), [_question("q2", "a1"), bad]),
             ([attrs.evolve(entries(3)[0], data=circle)], [_question("q2", "a1")]),
         ):
-            writing = store.journal.write(turn("a1"), steps, lease_s=None, questions=all_questions)
+            writing = store.journal.write(turn("a1"), steps, lease_s=None, questions=questions)
             await refused(writing, StorageError, "a question, or a step, that is no JSON data")
             expect(await _ids(store), ["q1"], "the questions after a write that failed")
             expect(len((await store.journal.read("a1", tenant="t"))[1]), 2, "the steps after a write that failed")
@@ -151,14 +151,10 @@ class PendingConformance(Conformance):
         await _check_state(store, "a1", "suspended")
         takes = [store.journal.acquire("a1", tenant="t", owner=f"o{n}", lease_s=LIVES) for n in range(5)]
         outcomes = await asyncio.gather(*takes, return_exceptions=True)
-        (acquired_row,) = [one for one in outcomes if isinstance(one, JournaledTurn)]
-        expect(
-            (acquired_row.state, acquired_row.fence, acquired_row.suspensions),
-            ("running", 2, 1),
-            "a suspended turn that was acquired",
-        )
-        await store.journal.write(acquired_row, entries(4), lease_s=None)
-        require(await store.journal.suspend(acquired_row, entries(5)), "its question is still open")
+        (row,) = [one for one in outcomes if isinstance(one, JournaledTurn)]
+        expect((row.state, row.fence, row.suspensions), ("running", 2, 1), "a suspended turn that was acquired")
+        await store.journal.write(row, entries(4), lease_s=None)
+        require(await store.journal.suspend(row, entries(5)), "its question is still open")
         expect((await store.journal.read("a1", tenant="t"))[0].suspensions, 2, "the count of suspensions")
 
     @law()
@@ -172,9 +168,9 @@ class PendingConformance(Conformance):
             await _check_state(store, f"a{n}", "interrupted")
             resumable = [one.id for one in await store.journal.list_resumable(limit=9)]
             expect(resumable, [f"a{each}" for each in range(n + 1)], "the turns that can go on")
-        acquired_row = await store.journal.acquire("a0", tenant="t", owner="p", lease_s=LIVES)
-        expect((acquired_row.fence, acquired_row.suspensions), (2, 1), "fence and suspensions")
-        await store.journal.write(acquired_row, [_reply_step(4, "q0")], lease_s=None)
+        row = await store.journal.acquire("a0", tenant="t", owner="p", lease_s=LIVES)
+        expect((row.fence, row.suspensions), (2, 1), "fence and suspensions")
+        await store.journal.write(row, [_reply_step(4, "q0")], lease_s=None)
 
     @law()
     async def test_a_turn_with_a_reply_is_not_suspended(self, store: JournalingStore) -> None:
@@ -201,20 +197,17 @@ class PendingConformance(Conformance):
         suspended, lasts_s = False, 0.05
         while not suspended:  # a slow database needs more time than a fast one
             at = f"b{lasts_s:g}".replace(".", "")
-            late_question = _question(f"q{at}", at, conversation=at, expires_in_s=lasts_s)
-            suspended = await store.journal.suspend(await _asking(store, late_question), entries(3))
+            late = _question(f"q{at}", at, conversation=at, expires_in_s=lasts_s)
+            suspended = await store.journal.suspend(await _asking(store, late), entries(3))
             lasts_s *= 4
         await _asking(store, _question("q9", "c9", conversation="c9"))
-        while datetime.now(UTC).isoformat() < late_question.expires_at:  # noqa: ASYNC110  a clock has no event
+        while datetime.now(UTC).isoformat() < late.expires_at:  # noqa: ASYNC110  a clock has no event
             await asyncio.sleep(0.01)
         for marked in (False, True):
             expect((await store.journal.question("q1", tenant="t")).state, "expired", f"marked: {marked}; its state")
             expect(await _ids(store, states=["open"]), ["q9"], f"marked: {marked}; the open questions")
-            require(
-                {"q1", late_question.id} <= {*await _ids(store, states=["expired"])},
-                f"marked: {marked}; not in the list",
-            )
-            for id in ("q1", late_question.id):
+            require({"q1", late.id} <= {*await _ids(store, states=["expired"])}, f"marked: {marked}; not in the list")
+            for id in ("q1", late.id):
                 answering = store.journal.answer(id, tenant="t", reply=YES, by="ann")
                 error = await refused(answering, ClosedQuestionError, "a late reply")
                 expect(error.state, "expired", "the state of a question with a late reply")
@@ -229,8 +222,8 @@ class PendingConformance(Conformance):
         """However it ends; replies stay."""
         states: tuple[Any, ...] = ("done", "failed", "cancelled")
         for n, state in enumerate(states):
-            all_questions = _question(f"q{n}", f"a{n}"), _question(f"r{n}", f"a{n}")
-            begun = await _asking(store, *all_questions)
+            questions = _question(f"q{n}", f"a{n}"), _question(f"r{n}", f"a{n}")
+            begun = await _asking(store, *questions)
             await store.journal.answer(f"r{n}", tenant="t", reply=YES, by="ann")
             await store.append("c", turn_of(f"a{n}"), tenant="t", end=ending(begun, state, 3))
             expect((await store.journal.question(f"r{n}", tenant="t")).state, "replied", f"after a turn is {state}")
@@ -262,12 +255,10 @@ class PendingConformance(Conformance):
     async def test_questions_are_listed_newest_first(self, store: JournalingStore) -> None:
         """By state, by conversation, by turn, by what is remembered; page by page, also if asked in one moment."""
         for n in range(3):
-            all_questions = [
+            questions = [
                 _question(f"q{n}{m}", f"a{n}", conversation="cd"[n % 2], remember={"x": f"k{m}"}) for m in "abc"
             ]
-            await _asking(
-                store, *(attrs.evolve(each, asked_at="2026-01-02T03:04:05.678+00:00") for each in all_questions)
-            )
+            await _asking(store, *(attrs.evolve(each, asked_at="2026-01-02T03:04:05.678+00:00") for each in questions))
             for m, scope in (("a", "x"), ("b", ""), ("b", "x")):
                 if n and (m, scope) != ("b", "x"):
                     reply = attrs.evolve(YES, remember=scope)
@@ -296,8 +287,8 @@ class PendingConformance(Conformance):
     async def test_a_reply_may_be_remembered_and_revoked(self, store: JournalingStore) -> None:
         """Under the key of the scope that it names; and it is still the reply to its question when revoked."""
         scopes = {"conversation": "k1", "tenant": "k2"}
-        all_questions = [_question(f"q{n}", "a1", remember=scopes) for n in range(4)]
-        await _asking(store, *all_questions)
+        questions = [_question(f"q{n}", "a1", remember=scopes) for n in range(4)]
+        await _asking(store, *questions)
         for id, scope, key in (("q0", "", ""), ("q1", "tenant", "k2"), ("q2", "conversation", "k1"), ("q3", "x", "")):
             replied = await store.journal.answer(id, tenant="t", reply=attrs.evolve(YES, remember=scope), by="ann")
             expect(replied.remembered, key, f"remembered, of a reply that names {scope!r}")
@@ -317,8 +308,8 @@ class PendingConformance(Conformance):
     @law()
     async def test_an_approval_is_used_once(self, store: JournalingStore) -> None:
         """By one of many; only by a call with its digest; only if the reply accepts; only for its tenant."""
-        all_questions = [_question(id, "a1", digest=f"d{id}") for id in ("yes", "no", "open", "cancel")]
-        await _asking(store, *all_questions)
+        questions = [_question(id, "a1", digest=f"d{id}") for id in ("yes", "no", "open", "cancel")]
+        await _asking(store, *questions)
         for id, reply in (("yes", YES), ("no", NO), ("cancel", Reply(action="cancel"))):
             await store.journal.answer(id, tenant="t", reply=reply, by="ann")
 
@@ -434,8 +425,8 @@ class PendingConformance(Conformance):
         expect((await ledger.claim(other, owner="b", lease_s=LIVES)).outcome, "other", "another call's claim of it")
         claims = [ledger.claim(effect("k"), owner=f"o{n}", lease_s=LIVES) for n in range(5)]
         yours = [claim.effect for claim in await asyncio.gather(*claims) if claim.outcome == "yours"]
-        claim_facts = [(each.state, each.fence, each.handle, each.note, each.ended_at) for each in yours]
-        expect(claim_facts, [("claimed", 2, '{"state": 1}', "", "")], "the claims of a pending effect that are yours")
+        results = [(each.state, each.fence, each.handle, each.note, each.ended_at) for each in yours]
+        expect(results, [("claimed", 2, '{"state": 1}', "", "")], "the claims of a pending effect that are yours")
         require(not await ledger.release(key, 2, note=""), "a claim with a handle is released only to pending")
         require(await ledger.release(key, 2, note="", is_pending=True), "a claim with a handle is released to pending")
 
@@ -467,16 +458,12 @@ class PendingConformance(Conformance):
         expect(await _resumable(store), ["a1", "b1", "u1"], "what can go on after the turn before has ended")
         takes = [store.journal.acquire("a1", tenant="t", owner=f"o{n}", lease_s=LIVES) for n in range(5)]
         outcomes = await asyncio.gather(*takes, return_exceptions=True)
-        (acquired_row,) = [one for one in outcomes if isinstance(one, JournaledTurn)]
-        expect(
-            (acquired_row.state, acquired_row.fence, acquired_row.message),
-            ("running", 1, "hello"),
-            "an accepted turn when acquired",
-        )
+        (row,) = [one for one in outcomes if isinstance(one, JournaledTurn)]
+        expect((row.state, row.fence, row.message), ("running", 1, "hello"), "an accepted turn when acquired")
         taking = store.journal.acquire("a2", tenant="t", owner="p", lease_s=LIVES)
         await refused(taking, TurnNotWaitingError, "acquire of the second while the first runs")
-        await store.journal.write(acquired_row, entries(2), lease_s=None)
-        await store.append("c", turn_of("a1"), tenant="t", end=ending(acquired_row, "failed", 3))
+        await store.journal.write(row, entries(2), lease_s=None)
+        await store.append("c", turn_of("a1"), tenant="t", end=ending(row, "failed", 3))
         expect((await store.journal.acquire("a2", tenant="t", owner="p", lease_s=LIVES)).fence, 1, "the second's fence")
 
     @law()
@@ -492,8 +479,8 @@ class PendingConformance(Conformance):
         expect((bound.turn, bound.begun), ("a1", True), "the key of an accepted turn")
         await store.journal.write(expected, entries(1), lease_s=None)
         expect([one.id for one in await store.journal.list(tenant="t", states=["accepted"])], ["a1"], "those accepted")
-        acquired_row = await store.journal.acquire("a1", tenant="t", owner="p", lease_s=LIVES)
-        expect((acquired_row.key, acquired_row.priority), ("k", -3), "key and priority when acquired")
+        row = await store.journal.acquire("a1", tenant="t", owner="p", lease_s=LIVES)
+        expect((row.key, row.priority), ("k", -3), "key and priority when acquired")
         await _check_state(store, "a1", "running")
 
     @law()
@@ -514,11 +501,11 @@ class PendingConformance(Conformance):
         expected = ["s2", "b1", "e1", "a1", "d1", "f1"]
         expect(await _resumable(store), expected, "what can go on")
         expect(await _resumable(store, 3), expected[:3], "the first three that can go on")
-        acquired_row = await store.journal.acquire("b1", tenant="t", owner="p", lease_s=LIVES)
-        await store.journal.release(acquired_row, error="its rule is gone")
+        row = await store.journal.acquire("b1", tenant="t", owner="p", lease_s=LIVES)
+        await store.journal.release(row, error="its rule is gone")
         expect(await _resumable(store), ["s2", "e1", "a1", "d1", "f1"], "without what is stuck")
-        acquired_row = await store.journal.acquire("e1", tenant="t", owner="p", lease_s=LIVES)
-        await store.journal.release(acquired_row)
+        row = await store.journal.acquire("e1", tenant="t", owner="p", lease_s=LIVES)
+        await store.journal.release(row)
         expect(await _resumable(store), ["e1", "s2", "a1", "d1", "f1"], "with what was released")
 
     @law()
@@ -526,19 +513,15 @@ class PendingConformance(Conformance):
         """Whoever acquires the turn next gets it as well; a suspended one is interrupted; an ended one stays."""
         begun = await _asking(store, _question("q1", "a1"))
         for id in ("a", "a1"):
-            requested_row = await store.journal.request_cancel(id, tenant="t", by="ann")
-            expect(
-                (requested_row.id, requested_row.state, requested_row.cancelled_by),
-                ("a1", "running", "ann"),
-                "the turn, when requested",
-            )
+            row = await store.journal.request_cancel(id, tenant="t", by="ann")
+            expect((row.id, row.state, row.cancelled_by), ("a1", "running", "ann"), "the turn, when requested")
         expect([*await store.journal.list_commands("o")], ["a1"], "the owner's turns to cancel")
         require(not await store.journal.suspend(begun, entries(3)), "suspend of a turn to be cancelled returns False")
         store.journal.renew("o", DEAD)
-        acquired_row = await store.journal.acquire("a1", tenant="t", owner="p", lease_s=LIVES)
-        expect(acquired_row.cancelled_by, "ann", "cancelled_by, when acquired")
+        row = await store.journal.acquire("a1", tenant="t", owner="p", lease_s=LIVES)
+        expect(row.cancelled_by, "ann", "cancelled_by, when acquired")
         expect([*await store.journal.list_commands("p")], ["a1"], "the next owner's turns to cancel")
-        await store.append("c", turn_of("a1"), tenant="t", end=ending(acquired_row, "cancelled", 4))
+        await store.append("c", turn_of("a1"), tenant="t", end=ending(row, "cancelled", 4))
         await store.journal.request_cancel("a1", tenant="t", by="bob")
         await _check_state(store, "a1", "cancelled")
         expect([*await store.journal.list_commands("p")], [], "an ended turn is not to be cancelled")
@@ -548,8 +531,8 @@ class PendingConformance(Conformance):
         expect((await store.journal.question("q2", tenant="t")).state, "open", "its question, until it is closed")
         await _accepted(store, "c1", conversation="c1")
         await store.journal.request_cancel("c1", tenant="t", by="ann")
-        acquired_row = await store.journal.acquire("c1", tenant="t", owner="p", lease_s=LIVES)
-        expect((acquired_row.fence, acquired_row.cancelled_by), (1, "ann"), "an accepted turn that is to be cancelled")
+        row = await store.journal.acquire("c1", tenant="t", owner="p", lease_s=LIVES)
+        expect((row.fence, row.cancelled_by), (1, "ann"), "an accepted turn that is to be cancelled")
         await refused(store.journal.request_cancel("zz", tenant="t", by="ann"), UnknownTurnError, "cancel of no turn")
 
     @law()
@@ -605,8 +588,8 @@ class PendingConformance(Conformance):
     async def test_forgetting_leaves_what_is_needed(self, store: JournalingStore) -> None:
         """Questions of turns that have not ended, and remembered replies; the others go with their turns."""
         for id in ("a1", "b1"):
-            all_questions = [_question(f"{id}{n}", id, conversation=id, remember={"tenant": "k"}) for n in range(2)]
-            begun = await _asking(store, *all_questions)
+            questions = [_question(f"{id}{n}", id, conversation=id, remember={"tenant": "k"}) for n in range(2)]
+            begun = await _asking(store, *questions)
             await store.journal.answer(f"{id}0", tenant="t", reply=attrs.evolve(YES, remember="tenant"), by="ann")
             if id == "b1":
                 await store.append(id, turn_of(id), tenant="t", end=ending(begun, "done", 3))
@@ -658,11 +641,8 @@ class PendingConformance(Conformance):
                 uses = [s.journal.use_approval(Approval(id, "d"), tenant="t", by=f"{s is one}") for s in (one, two)]
                 expect(sorted(await asyncio.gather(*uses)), [False, True], "two that use an approval at once")
                 takes = [s.journal.acquire(f"a{n}", tenant="t", owner=f"{s is one}", lease_s=LIVES) for s in (one, two)]
-                acquire_outcomes = await asyncio.gather(*takes, return_exceptions=True)
-                require(
-                    sum(isinstance(each, JournaledTurn) for each in acquire_outcomes) == 1,
-                    f"it came to {show(acquire_outcomes)}",
-                )
+                outcomes = await asyncio.gather(*takes, return_exceptions=True)
+                require(sum(isinstance(each, JournaledTurn) for each in outcomes) == 1, f"it came to {show(outcomes)}")
 
     @law("shared")
     async def test_a_reply_and_a_suspension_meet_in_any_order(self, folder: Path) -> None:
@@ -680,11 +660,11 @@ class PendingConformance(Conformance):
     @law("shared")
     async def test_one_that_watches_sees_the_others_changes(self, folder: Path) -> None:
         """A question, a reply, events, a request to cancel, the end: soon, by the turn's id or an empty one."""
-        async with self.opened(folder) as one, self.opened(folder) as two, _watching(two) as noticed_ids:
+        async with self.opened(folder) as one, self.opened(folder) as two, _watching(two) as notices:
             for n in range(200):  # until the watch has begun
                 await _accepted(one, f"w{n}", conversation=f"w{n}")
                 await one.journal.request_cancel(f"w{n}", tenant="t", by="ann")
-                if await _is_seen(noticed_ids, 0, f"w{n}", 0.05):
+                if await _is_seen(notices, 0, f"w{n}", 0.05):
                     break
             for n in range(3):
                 conversation = f"c{n}"
@@ -697,11 +677,9 @@ class PendingConformance(Conformance):
                     "an end": partial(one.append, conversation, turn_of(f"a{n}"), tenant="t", end=end),
                 }
                 for what, change in changes.items():
-                    before = len(noticed_ids)
+                    before = len(notices)
                     await change()
-                    require(
-                        await _is_seen(noticed_ids, before, f"a{n}", 10), f"{what} is not seen: {noticed_ids[before:]}"
-                    )
+                    require(await _is_seen(notices, before, f"a{n}", 10), f"{what} is not seen: {notices[before:]}")
 
     @law("sending")
     async def test_an_open_question_is_due_until_it_is_sent(self, store: JournalingStore) -> None:
@@ -756,17 +734,17 @@ def _question(
     )
 
 
-async def _asking(store: JournalingStore, *all_questions: PendingQuestion) -> JournaledTurn:
+async def _asking(store: JournalingStore, *questions: PendingQuestion) -> JournaledTurn:
     """Begin a turn that runs and has asked these questions."""
-    first = all_questions[0]
+    first = questions[0]
     begun = turn(first.turn, tenant=first.tenant, conversation=first.conversation)
     await store.journal.write(begun, entries(1), lease_s=LIVES)
-    await store.journal.write(begun, entries(2), lease_s=None, questions=all_questions)
+    await store.journal.write(begun, entries(2), lease_s=None, questions=questions)
     return begun
 
 
-async def _suspended(store: JournalingStore, *all_questions: PendingQuestion) -> JournaledTurn:
-    begun = await _asking(store, *all_questions)
+async def _suspended(store: JournalingStore, *questions: PendingQuestion) -> JournaledTurn:
+    begun = await _asking(store, *questions)
     require(await store.journal.suspend(begun, entries(3)), "suspend of a turn with an open question returns True")
     return begun
 
@@ -829,15 +807,15 @@ async def _look(store: JournalingStore, question: str, turn_id: str) -> None:
 @contextlib.asynccontextmanager
 async def _watching(store: JournalingStore) -> AsyncIterator[list[str]]:
     """Collect what a watch yields."""
-    noticed_ids: list[str] = []
+    notices: list[str] = []
 
     async def watch() -> None:
         async for id in store.journal.watch():
-            noticed_ids.append(id)
+            notices.append(id)
 
     watching = asyncio.create_task(watch())
     try:
-        yield noticed_ids
+        yield notices
     finally:
         ended = watching.done()
         watching.cancel()
@@ -845,10 +823,10 @@ async def _watching(store: JournalingStore) -> AsyncIterator[list[str]]:
         require(not ended, f"a watch never ends; it ended with {outcome!r}")
 
 
-async def _is_seen(noticed_ids: list[str], since: int, id: str, within_s: float) -> bool:
+async def _is_seen(notices: list[str], since: int, id: str, within_s: float) -> bool:
     until = time.monotonic() + within_s
     while time.monotonic() < until:
-        if {id, ""} & {*noticed_ids[since:]}:
+        if {id, ""} & {*notices[since:]}:
             return True
         await asyncio.sleep(0.005)
     return False
