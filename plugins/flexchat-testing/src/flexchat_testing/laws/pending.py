@@ -73,18 +73,16 @@ class PendingConformance(Conformance):
         """With everything it was written with; and again with its reply."""
         for n, text in enumerate(TEXTS):
             schema = {"type": "object", "properties": {text: {"enum": [text, None, 1.5]}}}
-            written = _question(
-                f"q{n}", f"a{n}", text or "?", schema=schema, details={text: [text]}, url="https://a/?b"
-            )
+            details, url = {text: [text]}, "https://a/?b"
+            written = _question(f"q{n}", f"a{n}", text or "?", schema=schema, details=details, url=url)
             await _asking(store, written)
             for came in (await store.journal.question(f"q{n}", tenant="t"), await _only(store, f"a{n}")):
                 expect(came, written, "a question that was written")
             reply = attrs.evolve(YES, content={text: [text]}, why=text)
             replied = await store.journal.answer(f"q{n}", tenant="t", reply=reply, by="ann")
             require("T" in replied.replied_at, f"replied_at is an ISO 8601 time, not {replied.replied_at!r}")
-            expected = attrs.evolve(
-                written, state="replied", reply=reply, replied_by="ann", replied_at=replied.replied_at
-            )
+            at = replied.replied_at
+            expected = attrs.evolve(written, state="replied", reply=reply, replied_by="ann", replied_at=at)
             for came in (replied, await store.journal.question(f"q{n}", tenant="t"), await _only(store, f"a{n}")):
                 expect(came, expected, "a question with its reply")
 
@@ -255,10 +253,8 @@ class PendingConformance(Conformance):
     async def test_questions_are_listed_newest_first(self, store: JournalingStore) -> None:
         """By state, by conversation, by turn, by what is remembered; page by page, also if asked in one moment."""
         for n in range(3):
-            questions = [
-                _question(f"q{n}{m}", f"a{n}", conversation="cd"[n % 2], remember={"x": f"k{m}"}) for m in "abc"
-            ]
-            await _asking(store, *(attrs.evolve(each, asked_at="2026-01-02T03:04:05.678+00:00") for each in questions))
+            batch = [_question(f"q{n}{m}", f"a{n}", conversation="cd"[n % 2], remember={"x": f"k{m}"}) for m in "abc"]
+            await _asking(store, *(attrs.evolve(each, asked_at="2026-01-02T03:04:05.678+00:00") for each in batch))
             for m, scope in (("a", "x"), ("b", ""), ("b", "x")):
                 if n and (m, scope) != ("b", "x"):
                     reply = attrs.evolve(YES, remember=scope)
