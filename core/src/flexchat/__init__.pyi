@@ -118,6 +118,8 @@ from .errors import (
     UnknownCollectionError as UnknownCollectionError,
     UnknownConversationError as UnknownConversationError,
     UnknownEffectError as UnknownEffectError,
+    MediaQuotaError as MediaQuotaError,
+    UnknownMediaError as UnknownMediaError,
     UnknownQuestionError as UnknownQuestionError,
     UnknownLLMError as UnknownLLMError,
     UnknownNameError as UnknownNameError,

@@ -484,6 +484,18 @@ class UnknownQuestionError(InputError):
         self.id = id
 
 
+class UnknownMediaError(InputError):
+    """No medium of this tenant has this digest."""
+
+    def __init__(self, sha256: str) -> None:
+        super().__init__(f"there is no medium '{sha256:.64}'")
+        self.sha256 = sha256
+
+
+class MediaQuotaError(InputError):
+    """A tenant's media would exceed its quota: ``media.quota_bytes``."""
+
+
 class ClosedQuestionError(InputError):
     """A question can have no reply any more.
 

@@ -15,6 +15,7 @@ from .domain import (
     ChatRequest,
     CollectionChoice,
     Effort,
+    MediaPart,
     Message,
     Reasoning,
     ToolChoice,
@@ -22,16 +23,19 @@ from .domain import (
 )
 from .domain.copies import copied
 from .domain.history import entries_of, read_history
+from .domain.media import checked_media
 from .domain.questions import OnQuestion
 from .domain.text import scrub
 from .errors import ChatRequestError, UnknownNameError, did_you_mean
 
 MAX_KEY_CHARS = 255  # of a caller's key
+MAX_ATTACHED_BYTES = 50_000_000  # of all attachments of a message
 
 
 class CommonRequestOptions(TypedDict, total=False):
     """The keywords of respond, stream and explain that describe a message: the fields of a ChatRequest.
 
+    attachments: Media of the message: images, sounds, documents; with one, the message may be empty.
     history: Earlier messages: ``turn.response.messages`` of earlier turns, chained, or {role, content}. Follows
         the history of a ChatRequest.
     topic: What the conversation was about so far: ``turn.profile.topic`` of the last turn.
@@ -58,6 +62,7 @@ class CommonRequestOptions(TypedDict, total=False):
         keep requiring it.
     """
 
+    attachments: MediaPart | Iterable[MediaPart]
     history: Iterable[Message | Mapping[str, Any]]
     topic: str | None
     collections: Iterable[str | CollectionChoice] | None
@@ -120,12 +125,14 @@ def read_request(
     values: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     history, continuation = values.get("history", ()), values.get("continuation", request.continuation)
     followed = read_history(continuation, "continuation")
+    attachments = _attachments(values.get("attachments", request.attachments))
     if not all(isinstance(one, AssistantMessage | ToolMessage) for one in followed):
         raise ChatRequestError(
             "continuation holds what followed the message: answers of the model and results of tools"
         )
     return ChatRequest(
-        user_message=_message(request.user_message, message_chars),
+        user_message=_message(request.user_message, message_chars, is_alone=not attachments),
+        attachments=attachments,
         history=read_history((*entries_of(request.history), *entries_of(history))),
         topic=None if (topic := _name("topic", values.get("topic", request.topic))) is None else scrub(topic),
         collections=_collections(values.get("collections", request.collections), stores),
@@ -145,10 +152,19 @@ def read_request(
     )
 
 
-def _message(message: Any, most: int) -> str:
+def _attachments(attachments: Any) -> tuple[MediaPart, ...]:
+    if isinstance(attachments, MediaPart):
+        attachments = (attachments,)
+    accepted, problems = checked_media(attachments, MAX_ATTACHED_BYTES)
+    if problems:
+        raise ChatRequestError(f"attachments: {'; '.join(problems)}")
+    return accepted
+
+
+def _message(message: Any, most: int, *, is_alone: bool = True) -> str:
     if not isinstance(message, str):
         raise ChatRequestError(f"a message is a text or a ChatRequest, not {type(message).__name__}")
-    if not message.strip():
+    if is_alone and not message.strip():
         raise ChatRequestError("the message is empty")
     if len(message) > most:
         raise ChatRequestError(

@@ -68,6 +68,8 @@ from .errors import (
     UnknownCollectionError as UnknownCollectionError,
     UnknownConversationError as UnknownConversationError,
     UnknownEffectError as UnknownEffectError,
+    MediaQuotaError as MediaQuotaError,
+    UnknownMediaError as UnknownMediaError,
     UnknownQuestionError as UnknownQuestionError,
     UnknownTurnError as UnknownTurnError,
 )
@@ -83,6 +85,8 @@ from .plugin.contracts import (
     HistoryStore as HistoryStore,
     JournalingStore as JournalingStore,
     KeepingEffects as KeepingEffects,
+    KeepingMedia as KeepingMedia,
+    MediaStore as MediaStore,
     Reranker as Reranker,
     RerankerType as RerankerType,
     Retriever as Retriever,

@@ -10,7 +10,7 @@ import attrs
 from ..errors import TurnDataError
 from .chat import ChatResponse, Effort, Parsed, Reasoning, ResponseFormat, Round, ToolChoice
 from .codec import message_to_dict, restore_media, value_from_dict, value_to_dict
-from .messages import STORED, Message
+from .messages import STORED, MediaPart, Message
 from .prices import Cost, Usage
 from .questions import OnQuestion, PendingQuestion
 from .retrieval import Citation, Profile
@@ -54,7 +54,8 @@ class ChatRequest:
     """A user's message and its context.
 
     Attributes:
-        user_message: At most limits.message_chars characters.
+        user_message: At most limits.message_chars characters; empty only if there are attachments.
+        attachments: Media of the message, with their data: images, sounds, documents.
         history: Earlier messages, oldest first; ``ChatResponse.messages`` of earlier turns, chained.
         topic: The topic of the conversation so far; None at its start.
         collections: Where phase 2 searches; None for all stores of the config, an empty tuple for none.
@@ -77,6 +78,7 @@ class ChatRequest:
     """
 
     user_message: str
+    attachments: tuple[MediaPart, ...] = attrs.field(default=(), kw_only=True)
     history: tuple[Message, ...] = attrs.field(default=(), kw_only=True)
     topic: str | None = attrs.field(default=None, kw_only=True)
     collections: tuple[CollectionChoice, ...] | None = attrs.field(default=None, kw_only=True)

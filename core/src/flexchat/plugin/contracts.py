@@ -7,7 +7,7 @@ import inspect
 import json
 import math
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -308,6 +308,71 @@ class KeepingEffects(ConversationStore, Protocol):
 
     def ledger(self) -> EffectLedger:
         """Return the ledger, in the same database; closed with the store."""
+
+
+class KeepingMedia(ConversationStore, Protocol):
+    """A conversation store that keeps the bytes of media apart from the messages, each once per tenant."""
+
+    @property
+    def media(self) -> MediaStore:
+        """The media, in the same database."""
+
+
+class MediaStore(Protocol):
+    """Keeps bytes under their SHA-256 digest, for each tenant apart: 64 lower-case hexadecimal digits.
+
+    A medium is deleted with the last turn, stored or journaled, whose messages have it; one that no turn has yet, when
+    it is a day old. No method looks beyond the given tenant. Every method may raise StorageError.
+    """
+
+    async def add(self, data: bytes | AsyncIterable[bytes], *, tenant: str, max_bytes: int | None = None) -> str:
+        """Keep bytes, and return their digest; they are on the disk by then. Pieces are written as they arrive.
+
+        Args:
+            max_bytes: Most bytes of this medium.
+
+        Raises:
+            MediaQuotaError: They are more than ``max_bytes``, or the tenant's media exceed its quota; nothing is kept.
+        """
+
+    async def read(self, sha256: str, *, tenant: str) -> bytes:
+        """Return the bytes.
+
+        Raises:
+            UnknownMediaError: There are none.
+        """
+
+    def pieces(self, sha256: str, *, tenant: str) -> AsyncGenerator[bytes, None]:
+        """Yield the bytes in pieces, in order. Raises as read, before the first."""
+
+
+@attrs.frozen(kw_only=True)
+class MediaLimits:
+    """What a model accepts as media of messages; a limit of None is unknown, and not checked.
+
+    Attributes:
+        types: Most bytes of one medium, by media type: {"image/png": 5_242_880}. Other types are refused.
+        max_count: Most media of one request, earlier messages included.
+        max_total_bytes: Most bytes of all media of one request.
+        max_side, max_pixels: Of an image: its longer side, and width times height.
+        max_pages: Of a PDF.
+        source: The document that states them, for people.
+    """
+
+    types: Mapping[str, int | None]
+    max_count: int | None = None
+    max_total_bytes: int | None = None
+    max_side: int | None = None
+    max_pixels: int | None = None
+    max_pages: int | None = None
+    source: str = ""
+
+
+class LimitedProvider(ChatProvider, Protocol):
+    """A provider that states what its models accept as media. Others are sent everything."""
+
+    def media_limits(self, model: str) -> MediaLimits:
+        """Return the limits of a model; without types for one that reads text only. Uses no network."""
 
 
 class EffectLedger(Closable, Protocol):

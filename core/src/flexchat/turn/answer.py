@@ -138,7 +138,8 @@ async def _ask(turn: ActiveTurn, options: ChatOptions, offered: tuple[str, ...] 
 def _assemble_messages(turn: ActiveTurn, rule: ResponseRule) -> None:
     request = turn.request
     earlier, repairs = repair_history(request.history)
-    messages, more_repairs = repair_history((UserMessage(content=request.user_message), *request.continuation))
+    question = UserMessage(content=request.user_message, media=request.attachments)
+    messages, more_repairs = repair_history((question, *request.continuation))
     prompt = substitute_variables(rule.prompt, turn.profile, request.variables)
     start = (SystemMessage(content=prompt), *earlier) if prompt else tuple(earlier)
     turn.messages, turn.earlier_count = (*start, *messages), len(start)
@@ -254,7 +255,9 @@ def unfinished_response(turn: ActiveTurn) -> ChatResponse:
     Calls of an answer that was still being written never ran, and are left out.
     """
     if turn.target is None:  # phase 6 has not begun
-        messages = (UserMessage(content=turn.request.user_message), *turn.request.continuation)
+        request = turn.request
+        question = UserMessage(content=request.user_message, media=request.attachments)
+        messages = (question, *request.continuation)
         return ChatResponse(content="", llm="", model="", messages=messages, warnings=turn.phase_warnings)
     messages, records = turn.messages[turn.earlier_count :], turn.records
     # The pieces of an unfinished answer are newer than the last whole one.

@@ -55,6 +55,8 @@ from flexchat.plugin.contracts import (
     MediaInResultsProvider as MediaInResultsProvider,
     PricedProvider as PricedProvider,
     ProviderType as ProviderType,
+    LimitedProvider as LimitedProvider,
+    MediaLimits as MediaLimits,
     StandInProvider as StandInProvider,
     StreamingProvider as StreamingProvider,
     ToolEncoder as ToolEncoder,
