@@ -16,9 +16,9 @@ def request(message="x", config=None, **asked):
 
 
 def test_the_keywords_are_the_fields_of_a_request():
-    """In their order: both are documentation."""
+    """In their order: both are documentation. A call takes the place of a message, and is no option of one."""
     assert [*RequestOptions.__annotations__] == [
-        field.name for field in attrs.fields(ChatRequest) if field.name != "user_message"
+        field.name for field in attrs.fields(ChatRequest) if field.name not in ("user_message", "call")
     ]
 
 

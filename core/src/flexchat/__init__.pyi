@@ -6,6 +6,7 @@ from .domain import (
     AssistantMessage as AssistantMessage,
     ChatOptions as ChatOptions,
     ChatRequest as ChatRequest,
+    RequestedCall as RequestedCall,
     ChatResponse as ChatResponse,
     Citation as Citation,
     CollectionChoice as CollectionChoice,

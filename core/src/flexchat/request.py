@@ -144,6 +144,7 @@ def read_request(
         on_question=_function("on_question", values.get("on_question", request.on_question)),
         idempotency_key=_idempotency_key(values.get("idempotency_key", request.idempotency_key)),
         response_format=values.get("response_format", request.response_format),
+        call=request.call,
         **{
             name: _OPTIONS[name](name, value)
             for name in _OPTIONS

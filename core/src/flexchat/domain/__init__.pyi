@@ -95,6 +95,7 @@ from .tools import (
 from .turn import (
     DEFAULT_TENANT as DEFAULT_TENANT,
     ChatRequest as ChatRequest,
+    RequestedCall as RequestedCall,
     CollectionChoice as CollectionChoice,
     PhaseRecord as PhaseRecord,
     Turn as Turn,

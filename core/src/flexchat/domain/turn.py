@@ -49,6 +49,19 @@ class CollectionChoice:
     collection: str | None = None
 
 
+@attrs.frozen(kw_only=True)
+class RequestedCall:
+    """A call of a tool that a turn makes in place of asking a model.
+
+    Attributes:
+        origin: Who requests it, for gates and records: an Origin of flexchat.plugin.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+    origin: str = "program"
+
+
 @attrs.frozen
 class ChatRequest:
     """A user's message and its context.
@@ -75,6 +88,8 @@ class ChatRequest:
         tool_choice, parallel_tool_calls, max_iterations: The same, for the rule's tools.
         approve: Whether a person must approve each call of every tool.
         response_format: The form the answer must have; see FlexChat.respond.
+        call: The turn runs this call and asks no model: a call that is kept, waits for replies to its questions, and is
+            resumed like any turn. Its message only describes it.
     """
 
     user_message: str
@@ -103,6 +118,7 @@ class ChatRequest:
     max_iterations: int | None = attrs.field(default=None, kw_only=True)
     approve: bool = attrs.field(default=False, kw_only=True)
     response_format: Any = attrs.field(default=None, kw_only=True, metadata={STORED: ResponseFormat | None})
+    call: RequestedCall | None = attrs.field(default=None, kw_only=True)
 
 
 @attrs.frozen(kw_only=True)

@@ -66,9 +66,9 @@ class RunningTurn(Protocol):
 current_turn: contextvars.ContextVar[RunningTurn | None] = contextvars.ContextVar("flexchat_turn", default=None)
 """The turn this code runs in; None outside turns."""
 
-Origin = Literal["model", "program", "command line", "api", "langchain", "tool"]
+Origin = Literal["model", "program", "command line", "api", "langchain", "mcp", "tool"]
 """Who asked for a call: a model in a turn, FlexChat.call_tool, ``flexchat tools call``, the HTTP API and its page, a
-LangChain program, or another tool."""
+LangChain program, an MCP client, or another tool."""
 
 Stage = Literal["report", "look up", "arguments", "authorize", "approve", "reserve", "claim", "run"]
 """Where a step runs, from the outside in; see flexchat/calls/steps.py. Only core has a step at "run"."""

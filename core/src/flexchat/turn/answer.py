@@ -19,6 +19,7 @@ from ..domain import (
     ChatResult,
     ReasoningDelta,
     ReasoningPart,
+    RequestedCall,
     SystemMessage,
     TextDelta,
     TextPart,
@@ -31,9 +32,10 @@ from ..domain.history import repair_history
 from ..errors import ResponseFormatError
 from ..plugin.hooks import ModelRequest
 from ..schema.answer_format import AnswerFormat, ReadAnswer
+from ..tools.results import whole_text
 from .active import ActiveTurn, ModelTarget, end_replay
 from .exchange import ModelQuery, exchange, request_to
-from .rounds import NextStep, can_read_on, messages_of, next_step, no_answer_reason, rounds
+from .rounds import CallLimits, NextStep, can_read_on, messages_of, next_step, no_answer_reason, rounds, run_calls
 from .template import substitute_variables
 
 log = logging.getLogger(__name__)
@@ -54,6 +56,8 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
 
     Source: response-generation specification (requirements RG-1 to RG-32, DS-2, DS-4, DS-9).
     """
+    if turn.request.call is not None:
+        return await _run_requested(turn, turn.request.call)
     assert turn.rule is not None
     rule, turn.clock.activity = turn.rule[1], "the tool loop"
     _assemble_messages(turn, rule)
@@ -72,6 +76,18 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
     log.warning("the tool loop was ended: %s", why)
     turn.warnings.append(f"the tool loop was ended: {why}")
     return await _answer_at_limit(turn, options)
+
+
+async def _run_requested(turn: ActiveTurn, requested: RequestedCall) -> ChatResponse:
+    """Run the call of a turn that asks no model; the text of its result is the answer."""
+    turn.clock.activity, turn.target, turn.records = "the tool", ModelTarget(llm=""), []
+    turn.messages = (UserMessage(content=turn.request.user_message),)
+    call = ToolCall(id=f"call_{turn.info.id}", name=requested.name, arguments=requested.arguments)
+    turn.unsent_answer = AssistantMessage(parts=(call,))
+    records = await run_calls(turn, (call,), CallLimits(turn.tools, turn.parts.limits), None, 1)
+    turn.add_answer(messages_of((call,), records, turn.parts.tools.table.max_result_chars))
+    content = whole_text(records[0].result) or "(no text)"
+    return turn.to_response(content, (*turn.messages, AssistantMessage(parts=(TextPart(text=content),))), turn.records)
 
 
 def first_request(turn: ActiveTurn) -> ModelRequest:

@@ -191,6 +191,7 @@ class TurnEngine:
             tools=self.parts.tools.get_registry(),
             outer=outer,
             outer_call=None if outer is None else current_call.get(),
+            origin="model" if request.call is None else request.call.origin,  # type: ignore[arg-type]
             answer_format=None if request.response_format is None else answer_format(request.response_format),
             profile=Profile(topic=request.topic or "", user_message=request.user_message),
             journal=journal,

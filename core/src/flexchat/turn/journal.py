@@ -341,9 +341,10 @@ class Journal:
 
     @property
     def is_undecided_elsewhere(self) -> bool:
-        """Whether it began with another configuration, and no rule had been chosen by then."""
-        began_with = None if self._started is None else self._started.get("config")
-        return self.rule is None and began_with not in (None, self._run_by.get("config"))
+        """Whether it began with another configuration, and neither a rule had been chosen nor a call requested."""
+        started = self._started or {}
+        is_open = self.rule is None and started.get("request", {}).get("call") is None
+        return is_open and started.get("config") not in (None, self._run_by.get("config"))
 
     @property
     def was_accepted(self) -> bool:

@@ -223,7 +223,7 @@ def messages_of(
 
 
 async def run_calls(
-    turn: ActiveTurn, calls: Sequence[ToolCall], limits: CallLimits, offered: Sequence[str], iteration: int
+    turn: ActiveTurn, calls: Sequence[ToolCall], limits: CallLimits, offered: Sequence[str] | None, iteration: int
 ) -> list[ToolCallRecord]:
     """Give every call exactly one result.
 
@@ -296,7 +296,9 @@ def _groups(calls: Sequence[ToolCall], refusals: Sequence[str | None], registry:
     return groups
 
 
-async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | None, offered: Collection[str]) -> None:
+async def _call(
+    turn: ActiveTurn, round_: CallRound, index: int, refusal: str | None, offered: Collection[str] | None
+) -> None:
     requested, journal = round_.requested[index], turn.journal
     if journal is not None:
         if (entry := journal.calls.get((round_.iteration, index))) is not None:

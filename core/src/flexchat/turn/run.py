@@ -168,13 +168,13 @@ async def _run_phases(engine: TurnEngine, turn: ActiveTurn, save: Save | None) -
             async with turn.clock:
                 if turn.sink.has_receiver(TurnStarted):
                     await turn.sink.emit(TurnStarted(info=turn.info, user_message=turn.request.user_message))
-                await engine.router.route(turn)
+                if turn.request.call is None:
+                    await engine.router.route(turn)
                 response = await _generate_response(turn)
             # A turn replayed to its end is reported from here: its end is new.
             await end_replay(turn)
             await turn.sink.seam()  # a turn its reader has not seen to the end is not done
-            assert turn.rule is not None
-            in_prompt = bool(turn.rag.hits) and shows_documents(turn.rule[1].prompt)
+            in_prompt = bool(turn.rag.hits) and turn.rule is not None and shows_documents(turn.rule[1].prompt)
             citations = citations_of(response.content, turn.rag, in_prompt, turn.cited)
             turn.done = turn.to_turn(response, citations=citations)
             if save is not None:
