@@ -61,7 +61,7 @@ from .errors import (
 from .events.log import EventLog
 from .events.sink import Feed
 from .llms.llm import LLM
-from .plugin.call import Call, Origin, current_call, current_info, current_turn, place_within
+from .plugin.call import Call, Origin, Report, current_call, current_info, current_turn, place_within
 from .plugin.contracts import ChatProvider, ConversationStore, SeparateJournal, TurnJournal
 from .plugin.foreign import ForeignError, contained
 from .plugin.hooks import AppInfo, ModelRequest
@@ -765,6 +765,7 @@ class FlexChat:
         tenant: str = DEFAULT_TENANT,
         context: Any = None,
         on_question: OnQuestion | None = None,
+        on_progress: Report | None = None,
         idempotency_key: str | None = None,
     ) -> ToolResult:
         """Run one tool, as a model would; errors are in the result.
@@ -774,6 +775,7 @@ class FlexChat:
             tenant: For whom, for gates and the tool.
             context: Any object; the tool gets it as ``ToolContext.context``.
             on_question: Asks a person what the tool wants to know, as in respond.
+            on_progress: Awaited with the call, how much is done, of how much (None: unknown), and a text.
             idempotency_key: For a tool that changes something, a key chosen by the tenant: a repeated key, with the
                 same arguments, returns the result of the first call, and nothing runs again. None makes every call a
                 new one.
@@ -793,6 +795,7 @@ class FlexChat:
             turn=turn,
             context=context,
             asker=Person(on_question, self.config.limits, self._engine.parts.questions, None, waiting),
+            report=on_progress,
             path=place,
             is_new=not place,
         )
