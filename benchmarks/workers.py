@@ -2,6 +2,7 @@
 
     python benchmarks/workers.py --turns 1000 --restarts 10     the counts and times; exit status 1 if one is wrong
     python benchmarks/workers.py --engine temporal              with Temporal's server as the queue
+    python benchmarks/workers.py --engine none --workers 1 --concurrency 2    in a SQLite file, without a queue
     python benchmarks/workers.py --kill-every 0 --restarts 0    undisturbed
 
 A turn asks a scripted model, which takes 0.2 s, for two calls and an answer: one tool reads, and the other changes
@@ -9,7 +10,8 @@ something, in one of four ways: without more, with a key its service honours, wi
 that verifies it. A tenth of the turns need a person's approval, which this driver gives. What the tools did is counted
 by a service of its own. Conversations have four turns each, which are submitted at once. Every few seconds a worker is
 killed (SIGKILL), and another takes its place. PostgreSQL is a server of the driver's own; every second restart is a
-crash. A takeover is the time from the kill of a worker to the moment at which another goes on with one of its turns.
+crash. Without a queue, each process looks for turns to run, as a server does. A takeover is the time from the kill of a
+worker to the moment at which another goes on with one of its turns.
 """
 
 import argparse
@@ -160,7 +162,7 @@ def chat_of(args, service):
         "llms": {"bot": {"provider": "scripted"}},
         "responses": [{"llm": "bot", "model": "m", "tools": {"enabled": True}}],
         "tools": {"effects": {"lease_s": args.lease}},
-        "conversations": {"provider": "postgresql", "dsn": args.dsn, "connect_timeout_s": 20},
+        "conversations": args.conversations,
         "questions": {"expires": "1h"},
         "limits": {"turn_timeout_ms": 600_000},
     }
@@ -188,11 +190,27 @@ async def work(args, service):
         service.ask("UPDATE runs SET ended = ? WHERE turn = ? AND pid = ?", time.time(), handle.id, os.getpid())
 
     async with chat_of(args, service) as chat:
+        if args.engine == "none":
+            await look_for_turns(chat, args.concurrency, noted)
+            return
         queue = queue_of(args, chat)
         worker = Worker(chat, queue, concurrency=args.concurrency, follow=lambda handle: [noted(handle)])
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
         await worker.run()
         await queue.aclose()
+
+
+async def look_for_turns(chat, concurrency, noted):
+    """Run turns that can be resumed until stopped, as a server does."""
+    stopped, running = asyncio.Event(), set()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    while not stopped.is_set():
+        if len(running) < concurrency:
+            for handle in await chat.resume_interrupted(most=concurrency - len(running)):
+                task = asyncio.create_task(noted(handle))
+                running.add(task)
+                task.add_done_callback(running.discard)
+        await asyncio.sleep(0.05)
 
 
 async def submit(args, service):
@@ -235,12 +253,14 @@ async def persistent(attempt):
 
 
 def database(args):
+    if args.engine == "none":
+        return contextlib.closing(sqlite3.connect(args.conversations["path"], timeout=30))
     return psycopg.connect(args.dsn, autocommit=True, options="-c search_path=flexchat")
 
 
 def count_ended(args):
     while True:
-        with contextlib.suppress(psycopg.Error), database(args) as connection:
+        with contextlib.suppress(psycopg.Error, sqlite3.Error), database(args) as connection:
             query = "SELECT count(*) FROM journal_turns WHERE state IN ('done', 'failed', 'cancelled')"
             return connection.execute(query).fetchone()[0]
         time.sleep(0.05)
@@ -279,7 +299,7 @@ def drive(args, service, server):
         time.sleep(0.1)
         now = time.time()
         if args.kill_every and now > next_kill:
-            next_kill = now + args.kill_every
+            next_kill = now + args.kill_every * chance.uniform(0.5, 1.5)
             victim = workers.pop(chance.randrange(len(workers)))
             os.kill(victim, signal.SIGKILL)
             kills[victim] = time.time()
@@ -386,12 +406,9 @@ def report(args, service, kills, restarts, seconds):
                     kills.get(row[0], 0) % 1000,
                 )
             with database(args) as connection:
-                for kind, when in connection.execute(
-                    "SELECT kind, extract(epoch FROM at::timestamptz) FROM journal_entries WHERE turn = %s "
-                    "ORDER BY number",
-                    (turn,),
-                ):
-                    print("   ", kind, f"{float(when) % 1000:.2f}")
+                query = f"SELECT kind, at FROM journal_entries WHERE turn = '{turn}' ORDER BY number"
+                for kind, at in connection.execute(query):
+                    print("   ", kind, at)
     for problem in problems:
         print("BROKEN:", problem)
     print(f"{len(problems)} broken promises")
@@ -408,15 +425,21 @@ def main():
     parser.add_argument("--restarts", type=int, default=2)
     parser.add_argument("--restart-every", type=float, default=6.0, help="seconds")
     parser.add_argument("--lease", type=float, default=4.0)
-    parser.add_argument("--engine", choices=("procrastinate", "temporal"), default="procrastinate")
+    parser.add_argument("--engine", choices=("procrastinate", "temporal", "none"), default="procrastinate")
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--any-time", action="store_true", help="do not judge the time of takeovers")
     parser.add_argument("--verbose", action="store_true", help="show the slowest takeovers")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="workers"))
-    server = postgres_server.Server(postgres_server.binaries(), fsync=False)
-    args.dsn, temporal = server.dsn(), None
+    server = temporal = None
+    args.conversations = {"path": str(folder / "turns.db")}
+    if args.engine == "none":
+        args.restarts = 0
+    else:
+        server = postgres_server.Server(postgres_server.binaries(), fsync=False)
+        args.dsn = server.dsn()
+        args.conversations = {"provider": "postgresql", "dsn": args.dsn, "connect_timeout_s": 20}
     if args.engine == "temporal":
         import temporal_queue
 
@@ -428,7 +451,8 @@ def main():
         kills, restarts, seconds = drive(args, service, server)
         return report(args, service, kills, restarts, seconds)
     finally:
-        server.remove()
+        if server is not None:
+            server.remove()
         if temporal is not None:
             temporal.remove()
         shutil.rmtree(folder, ignore_errors=True)
