@@ -53,3 +53,17 @@ SCHEMAS = st.sampled_from(
 @given(VALUES, SCHEMAS)
 def test_valid_means_what_json_schema_says(value, schema):
     assert (value_problem(value, schema) is None) == Draft202012Validator(schema).is_valid(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ({"seat": 1}, "unknown property 'seat' (did you mean 'seats'?)"),
+        ({"row": 1}, "unknown property 'row' (allowed: seats)"),
+        ([], "the value must be an object (got the array [])"),
+    ],
+)
+def test_a_problem_is_a_sentence(value, problem):
+    schema = {"type": "object", "properties": {"seats": {"type": "integer"}}, "additionalProperties": False}
+
+    assert value_problem(value, schema) == problem

@@ -64,8 +64,13 @@ def found(tmp_path):
         ("when = 5", "approvals[0].when", "expected a table"),
         ('ask = "sometimes"', "approvals[0].ask", "expected one of"),
         ('ask = "alway"', "approvals[0].ask", "(did you mean 'always'?)"),
-        ('expires = "soon"', "approvals[0].expires", "a duration is a number with s, m, h, d or w"),
+        (
+            'expires = "soon"',
+            "approvals[0].expires",
+            "expires is no duration: a duration is a whole number",
+        ),
         ('expires = "0"', "approvals[0].expires", "must be more than 0"),
+        ('expires = "9999999w"', "approvals[0].expires", "and at most 5200w; got '9999999w'"),
         ("tools = []", "approvals[0].tools", "tools is empty, so that no call matches"),
         ('tools = "pay"', "approvals[0].tools", "put it in [ ]"),
         ('origin = ["modell"]', "approvals[0].origin[0]", "(did you mean 'model'?)"),
@@ -105,6 +110,16 @@ def test_approvals_are_a_list(found):
             '[[approvals]]\ntools = ["calculater"]',
             "approvals[0].tools[0]",
             "no tool fits 'calculater' (did you mean 'calculator'?)",
+        ),
+        (
+            '[[approvals]]\ntools = ["calculator"]\n[[approvals]]\nname = "b"\ntools = ["calc*"]',
+            "approvals[1]",
+            "it is never reached: approvals[0] matches all its calls",
+        ),
+        (
+            '[[approvals]]\ntools = ["calculator"]\nwhen = { properties = { expresion = { maxLength = 5 } } }',
+            "approvals[0].when.properties.expresion",
+            "none of its tools has a parameter 'expresion' (did you mean 'expression'?)",
         ),
         (
             '[[approvals]]\ntools = ["calculator", "zap_*"]',

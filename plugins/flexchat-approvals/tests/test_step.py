@@ -251,6 +251,30 @@ async def test_an_edit_that_changes_nothing_is_a_yes(open_chat, desk):
     assert desk.done == [("pay", 5, "ann")]
 
 
+async def test_the_last_of_several_edits_counts(open_chat, desk):
+    large = {"tools": ["pay"], "when": {"properties": {"amount": {"exclusiveMinimum": 100}}}}
+    async with open_chat(pays(500), approvals=[large]) as chat:
+        turn = await suspended(chat)
+        turn = await answered(chat, turn.pending[0], edit(amount=400))
+        turn = await answered(chat, turn.pending[0], edit(amount=300))
+        turn = await answered(chat, turn.pending[0], edit(amount=50))
+
+    assert turn.status == "done"
+    assert desk.done == [("pay", 50, "ann")]
+
+
+async def test_the_last_edit_that_was_approved_stands_without_the_policy(open_chat, desk):
+    async with open_chat(pays(500), approvals=[PAY]) as chat:
+        turn = await suspended(chat)
+        turn = await answered(chat, turn.pending[0], edit(amount=400))
+        turn = await answered(chat, turn.pending[0], edit(amount=300))
+        await chat.answer(turn.pending[0].id, YES, by="ann", resume=False)
+    async with open_chat(approvals=[{"tools": ["look"]}]) as chat:
+        await chat.resume(turn.id)
+
+    assert desk.done == [("pay", 300, "ann")]
+
+
 async def test_a_person_who_edits_each_time_ends_in_a_refusal(open_chat, desk):
     person = Person(lambda question: edit(amount=question.details["arguments"]["amount"] + 1))
     async with open_chat(pays(5), approvals=[PAY]) as chat:
@@ -426,7 +450,9 @@ async def test_a_yes_with_other_arguments_is_not_remembered_for_the_first_ones(o
     async with open_chat(pays(500), approvals=[PAY]) as chat:
         turn = await suspended(chat)
         edited = Reply(action="accept", content={"arguments": {"amount": 5}}, remember="always")
-        turn = await answered(chat, turn.pending[0], edited)
+        with pytest.raises(InvalidReplyError, match="cannot be remembered before that"):
+            await chat.answer(turn.pending[0].id, edited, by="ann")
+        turn = await answered(chat, turn.pending[0], attrs.evolve(edited, remember=""))
         await answered(chat, turn.pending[0])
     async with open_chat(pays(500), approvals=[PAY]) as chat:
         await suspended(chat, conversation="d")

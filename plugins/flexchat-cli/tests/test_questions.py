@@ -66,7 +66,7 @@ def test_what_does_not_fit_is_asked_for_again(keyboard, capsys):
 
     assert asked() == Reply(action="accept", content={"seat": "window", "bags": 0})
     said = capsys.readouterr().err
-    for problem in ("'roof' is not one of", "'seat' is missing", "'many' is not of type 'integer'", "-1 is less than"):
+    for problem in ("seat must be one of", "missing 'seat'", "bags must be an integer", "bags must be at least 0"):
         assert problem in said
 
 
@@ -251,7 +251,7 @@ def test_arguments_are_edited_on_a_line(typist, capsys, monkeypatch):
 
     assert approval() == Reply(action="accept", content={"arguments": {"amount": 5}})
     shown = capsys.readouterr().err
-    for problem in ("not a JSON object", "'amount' is given twice", "500 is greater than", "unchanged"):
+    for problem in ("not a JSON object", "'amount' is given twice", "arguments.amount must be at most", "unchanged"):
         assert problem in shown
 
 

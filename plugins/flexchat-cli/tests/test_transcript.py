@@ -1,8 +1,9 @@
 """A turn as a person sees it: where the answer comes from."""
 
 import pytest
-from flexchat.domain import Citation, MediaPart, ToolCallRecord, ToolResult
-from flexchat_cli.transcript import format_result, format_sources
+from flexchat.domain import Citation, MediaPart, ToolCallRecord, ToolFinished, ToolResult, TurnInfo
+from flexchat_cli.terminal import Terminal
+from flexchat_cli.transcript import Transcript, format_result, format_sources
 
 CONFIG = """
 [stores.notes]
@@ -97,3 +98,16 @@ def test_a_result_is_told_with_what_came_beside_it(result, said):
     made = ToolResult(success=True, tool_name="t", **result)
 
     assert format_result(ToolCallRecord(tool="t", params={}, result=made, iteration=1)) == said
+
+
+def test_a_long_note_leaves_room_for_the_result():
+    lines = []
+    transcript = Transcript(Terminal(), lambda line, style: lines.append(line))
+    result = ToolResult(success=True, tool_name="t", result="paid 250 to Ann", notes=("x" * 200,))
+
+    transcript.show(
+        ToolFinished(info=TurnInfo(), record=ToolCallRecord(tool="t", params={}, result=result, iteration=1))
+    )
+
+    assert '"paid 250 to Ann"' in lines[0]
+    assert lines[0].endswith(f"{'x' * 200})")

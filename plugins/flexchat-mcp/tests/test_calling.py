@@ -350,7 +350,7 @@ async def test_a_person_answers_what_a_server_asks(chat_of, folder, era):
     ("on_question", "action", "why"),
     [
         (None, "decline", "nobody can be asked here"),
-        (lambda question: Reply(action="accept", content={"seat": 7}), "cancel", "$.seat: 7 is not of type 'string'"),
+        (lambda question: Reply(action="accept", content={"seat": 7}), "cancel", "seat must be a string"),
         (lambda question: 1 / 0, "cancel", "it could not be asked"),
     ],
 )
@@ -442,7 +442,7 @@ async def test_structured_content_is_held_to_what_was_accepted(chat_of, folder):
     folder.fault(json.dumps({"content": [{"type": "text", "text": "hm"}]}))
     only_text = await chat.call_tool("look", {})
 
-    assert "the tool's answer is not what it promises: $.n: 'x' is not of type" in found.error
+    assert "the tool's answer is not what it promises: n must be an integer" in found.error
     assert written.success
     assert only_text.result == "hm"
 

@@ -121,10 +121,10 @@ def test_what_is_no_text_is_described(block, said):
     ("value", "output", "problem"),
     [
         ({"a": 1}, {"type": "object", "properties": {"a": {"type": "integer"}}}, None),
-        ({"a": "1"}, {"type": "object", "properties": {"a": {"type": "integer"}}}, "$.a: '1' is not of type 'integer'"),
-        ({}, {"type": "object", "required": ["a"]}, "$: 'a' is missing"),
+        ({"a": "1"}, {"type": "object", "properties": {"a": {"type": "integer"}}}, 'a must be an integer (got the string "1")'),  # noqa: E501
+        ({}, {"type": "object", "required": ["a"]}, "missing 'a'"),
         ([1], {"type": "array", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}}, None),
-        (["x"], {"type": "array", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}}, "$[0]: 'x' is not of type 'integer'"),  # noqa: E501
+        (["x"], {"type": "array", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}}, '[0] must be an integer (got the string "x")'),  # noqa: E501
     ],
 )  # fmt: skip
 def test_structured_content_is_held_to_its_schema(value, output, problem):

@@ -162,6 +162,12 @@ async def test_a_query_that_does_not_fit_is_400(with_operations, query):
     assert answer.json()["detail"]
 
 
+async def test_a_problem_of_a_query_names_the_parameter(with_operations):
+    client = with_operations(an_operation(echo, method="GET", query=QUERY))
+    problem = (await client.get("/try?limit=0")).json()
+    assert problem["detail"] == "the query does not match the schema: limit must be at least 1 (got 0)"
+
+
 async def test_a_query_of_ridiculous_length_is_400(with_operations):
     client = with_operations(an_operation(echo, method="GET", query=QUERY))
     assert (await client.get(f"/try?search={'a' * 10_000}")).status_code == 400

@@ -375,7 +375,10 @@ class QuestionsTable:
     )
 
     def __attrs_post_init__(self) -> None:
-        _ = self.expires_s  # a duration that cannot be read is a problem of this table
+        try:
+            _ = self.expires_s
+        except ValueError as error:
+            raise ValueError(f"expires is no duration: {error}") from None
         if (self.webhook is None) != (self.webhook_secret is None):
             raise ValueError("webhook and webhook_secret go together")
 
@@ -387,13 +390,17 @@ class QuestionsTable:
 
 def duration_s(text: str) -> float:
     """Return a duration such as "2h" in seconds: a whole number with s, m, h, d or w; "0". Raises ValueError."""
-    unit = _SECONDS.get(text[-1:])
-    if text == "0" or (unit and text[:-1].isascii() and text[:-1].isdigit()):
-        return 0.0 if unit is None else float(int(text[:-1]) * unit)
-    raise ValueError(f'a duration is a number with s, m, h, d or w, such as "2h"; got {text!r}')
+    number, unit = text[:-1], _SECONDS.get(text[-1:])
+    if text == "0":
+        return 0.0
+    if unit and number.isascii() and number.isdigit() and len(number) < 12 and int(number) * unit <= _MAX_DURATION_S:
+        return float(int(number) * unit)
+    what = 'a duration is a whole number with s, m, h, d or w, such as "2h", and at most 5200w'
+    raise ValueError(f"{what}; got {text!r:.80}")
 
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_MAX_DURATION_S = 5_200 * 604_800  # a hundred years: dates beyond the year 9999 cannot be stored
 
 
 @attrs.frozen(kw_only=True)

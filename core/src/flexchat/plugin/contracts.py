@@ -594,7 +594,7 @@ class TurnJournal(Protocol):
         """Record the reply to an open question, and return the question. Of two replies, the first counts.
 
         It is on the disk when this returns. If the question's turn is suspended, it is interrupted from then on.
-        ``remembered`` becomes what the question's ``remember`` has for the reply's.
+        ``remembered`` becomes what the question's ``remember`` has for the reply's, if it accepts.
 
         Args:
             id: The question's id, or the beginning of it.

@@ -16,7 +16,7 @@ import attrs
 from ..domain.text import counted, scrub
 from .fast import Check, compile_fast
 from .limits import MAX_DIGITS, UncheckedError, schema_problems
-from .wording import Finding, Path, finding, label, quoted, with_type
+from .wording import Finding, Path, finding, label, quoted, sentence, with_type
 
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 32
@@ -275,9 +275,8 @@ def value_problem(value: Any, schema: Mapping[str, Any]) -> str | None:
         errors = checker.engine.errors(value)
     if not errors:
         return None
-    first = errors[0]
-    message = f"'{first.message}' is missing" if first.validator == "required" else first.message
-    return f"{first.json_path}: {message}"[:300]
+    text = sentence(errors[0]).replace("the arguments", "the value", 1)
+    return text.replace("unknown parameter", "unknown property", 1)[:300]
 
 
 @functools.lru_cache(256)

@@ -232,6 +232,10 @@ def reply_problem(question: Question, reply: object) -> str:
         return f"it is {type(reply).__name__}, not a Reply"
     if reply.action not in ("accept", "decline", "cancel"):
         return f"its action is {reply.action!r}, not accept, decline or cancel"
+    if reply.remember and reply.action != "accept":
+        return "only a yes can be remembered"
+    if reply.remember and question.digest and isinstance(reply.content, dict) and "arguments" in reply.content:
+        return "other arguments are asked about again, and cannot be remembered before that"
     if reply.remember and reply.remember not in question.remember:
         scopes = ", ".join(filter(None, question.remember)) or "none"
         return f"it cannot be remembered for {reply.remember!r} (scopes: {scopes})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -36,8 +36,8 @@ def review_policies(read: CheckedConfig, parts: Any) -> None:
     """Note the policies that no call matches, as far as the tools are known."""
     policies: Sequence[Policy] = parts.config.tables["approvals"]
     registry, sources = parts.tools.get_registry(), parts.tools.sources.by_name
-    tool_policies = [policy for policy in policies if policy.tools is not None or policy.effect is not None]
-    tools: Sequence[ToolDefinition] = registry.list() if tool_policies else ()  # reads what was accepted of sources
+    needs_tools = [policy for policy in policies if (policy.tools, policy.effect, policy.when) != (None, None, None)]
+    tools: Sequence[ToolDefinition] = registry.list() if needs_tools else ()  # reads what was accepted of sources
     names = {tool.name: names_of(tool, registry.wire_name(tool.name)) for tool in tools}
     installed = [report.name for report in parts.plugins.reports]
     for index, policy in enumerate(policies):
@@ -58,11 +58,13 @@ def review_policies(read: CheckedConfig, parts: Any) -> None:
             and all(tool.effect != policy.effect for tool in of_name)
         ):
             read.note((*path, "effect"), f"none of its tools has the effect '{policy.effect}': it matches no call")
-        for earlier in range(index):
-            if _covers(policies[earlier], policy):
-                text = f"it is never reached: {label(policies, earlier)} matches all its calls"
-                read.note(path, text)
-                break
+        for name, hint in _unknown_arguments(policy, of_name):
+            read.note((*path, "when", "properties", name), f"none of its tools has a parameter '{name}'{hint}")
+        # Of a source, other tools may be accepted later.
+        its_tools = [] if sources else [names[tool.name] for tool in of_name]
+        covering = [at for at in range(index) if _covers(policies[at], policy, its_tools)]
+        if covering:
+            read.note(path, f"it is never reached: {label(policies, covering[0])} matches all its calls")
         if policy.plugin is not None and policy.plugin not in installed:
             hint = did_you_mean(policy.plugin, installed)
             read.note((*path, "plugin"), f"no plugin is called '{policy.plugin}'{hint}: a person decides")
@@ -70,8 +72,21 @@ def review_policies(read: CheckedConfig, parts: Any) -> None:
             read.note((*path, "expires"), "it has no effect: without [conversations] no question is kept")
 
 
-def _covers(earlier: Policy, later: Policy) -> bool:
-    """Return whether an earlier policy certainly matches every call that a later one does."""
+def _unknown_arguments(policy: Policy, tools: Sequence[ToolDefinition]) -> Iterator[tuple[str, str]]:
+    """Yield the arguments that ``when`` is about and no tool has, each with a hint: calls without one fit ``when``."""
+    parameters = [tool.parameters.get("properties") or {} for tool in tools]
+    about = (policy.when or {}).get("properties", {})
+    if about and parameters and all(parameters):
+        known = sorted(set().union(*parameters))
+        yield from ((name, did_you_mean(name, known)) for name in about if name not in known)
+
+
+def _covers(earlier: Policy, later: Policy, tools: Sequence[Set[str]]) -> bool:
+    """Return whether an earlier policy certainly matches every call that a later one does.
+
+    Args:
+        tools: The names of each tool that the later one is about; none if others may be added.
+    """
     if earlier.when is not None or earlier.effect not in (None, later.effect):
         return False
     for wide, narrow in ((earlier.origin, later.origin), (earlier.rule, later.rule)):
@@ -79,6 +94,8 @@ def _covers(earlier: Policy, later: Policy) -> bool:
             return False
     if earlier.tools is None or later.tools is None:
         return earlier.tools is None
+    if tools and all(fits_one(names, earlier.tools) for names in tools):
+        return True
     # A pattern whose only wildcard is * fits all names that fit a pattern which it fits as a text.
     simple = [pattern for pattern in earlier.tools if not {*pattern} & {*"?["}]
     return all(each in earlier.tools or any(fnmatchcase(each, one) for one in simple) for each in later.tools)

@@ -78,9 +78,11 @@ class ApprovalStep:
             assert row.reply is not None
             if row.reply.action == "decline":
                 return _rejected(call, row.replied_by, row.reply.why)
-            edited = edited_arguments(row.reply.content, call, self._mask) if is_free else None
-            if edited is not None:
-                return await self._again(call, edited)
+            if is_free and "arguments" in row.reply.content:
+                edited = edited_arguments(row.reply.content, call, self._mask)
+                if edited is not None:
+                    return await self._again(call, edited)
+                break  # these are what the last edit brought; earlier ones led up to it
         if index is None or is_free:
             return await rest()
         policy, keys = self.policies[index], keys_of(call, self.policies[index])

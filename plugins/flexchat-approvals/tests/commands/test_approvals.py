@@ -148,7 +148,7 @@ def test_an_approved_call_runs_and_the_answer_is_printed(run, shop):
     assert f"{id[:13]} is approved" in ran.err
     assert shop.paid == ["5 to ann"]
     shown = run("show", id)
-    assert "state:        accepted by ann" in shown.out
+    assert "state:        approved by ann" in shown.out
     assert '"note": "checked"' in shown.out
 
 

@@ -211,10 +211,9 @@ def _problem(name: str, values: Mapping[str, Any], schema: Mapping[str, Any]) ->
     alone = {name: values[name]} if name in values else {}
     only = {**schema, "properties": {name: fields_of(schema)[name]}, "required": [name] if is_required else []}
     try:
-        problem = value_problem(alone, only)
+        return value_problem(alone, only)
     except UncheckedError as error:
         return f"it holds {error}"
-    return problem.partition(": ")[2] if problem is not None and problem.startswith("$") else problem
 
 
 def _title(name: str, one: Mapping[str, Any]) -> str:

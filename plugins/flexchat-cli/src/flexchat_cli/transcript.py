@@ -267,7 +267,8 @@ class Transcript:
     def _step(self, arrow: str, plain: str, text: str, end: str = "") -> None:
         width = max(min(self.terminal.width, _MAX_STEP) - len(_INDENT), 40)
         sign = self.terminal.symbol(arrow, plain)
-        self.steps(f"{sign} {one_line(text, width - len(end) - 3)}{end}", "dim")
+        # A long end takes up a second line; without half of the first one, the text would be cut off entirely.
+        self.steps(f"{sign} {one_line(text, max(width - len(end) - 3, width // 2))}{end}", "dim")
 
 
 def format_result(record: ToolCallRecord) -> str:

@@ -268,7 +268,8 @@ class PostgresqlJournal:
             pending = await question_rows.find(connection, id, tenant, at)
             await connection.execute(_LOCK_TURN, ([pending.turn],))
             pending = await question_rows.find(connection, pending.id, tenant, at)
-            key = storable(pending.question.remember.get(reply.remember, ""))
+            scopes = pending.question.remember if reply.action == "accept" else {}
+            key = storable(scopes.get(reply.remember, ""))
             self.notices.send(connection, pending.turn, is_command=True)
             if pending.state != "open":
                 # An earlier attempt may have been committed: then the row holds its values, to the millisecond.

@@ -152,7 +152,7 @@ def answer(database: sqlite3.Connection, id: str, tenant: str, reply: Reply, by:
     if pending.state != "open":
         at = pending.replied_at if pending.state == "replied" else pending.expires_at
         raise ClosedQuestionError(pending.id, pending.state, pending.replied_by, at)
-    remembered = pending.question.remember.get(reply.remember, "")
+    remembered = pending.question.remember.get(reply.remember, "") if reply.action == "accept" else ""
     text = _convert(reply_to_json, reply, pending.id)
     database.execute(_REPLY, (text, storable(by), now, remembered, pending.id))
     database.execute(_RESUME, (pending.turn,))

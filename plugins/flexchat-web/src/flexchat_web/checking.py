@@ -136,7 +136,7 @@ class Route:
             if name in sent:
                 values[name] = _converted(sent[name][0], schema)
                 more = _flaws(self._query[name], values[name])
-                flaws += [Problem(path=name, text=flaw.text.replace("the arguments", name, 1)) for flaw in more]
+                flaws += [Problem(path=name, text=flaw.text.replace("the body", name, 1)) for flaw in more]
             elif "default" in schema:
                 values[name] = schema["default"]
         if flaws:

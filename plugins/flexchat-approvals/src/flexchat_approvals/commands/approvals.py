@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import click
 import flexchat_cli as cli
-from flexchat import FlexChat, Turn, TurnNotWaitingError, UnknownTurnError
+from flexchat import FlexChat, Turn, TurnNotWaitingError, UnknownQuestionError, UnknownTurnError
 from flexchat.host import json_error_message, visible
 from flexchat.plugin import Reply
 from flexchat.store import PendingQuestion, TurnJournal
@@ -136,7 +136,11 @@ async def rules_list(context: CommandContext, limit: int, tenant: str) -> None:
 async def rules_revoke(context: CommandContext, id: str, tenant: str) -> None:
     """End an approval that counts again: such calls are asked about from now on."""
     async with _open_journal(context) as journal:
-        pending = await journal.question(id, tenant=tenant)
+        try:
+            pending = await journal.question(id, tenant=tenant)
+        except UnknownQuestionError as error:
+            problem = str(error).partition(" (")[0]
+            raise UsageError(f"{problem}; flexchat approvals rules list shows what counts again") from None
         if not pending.remembered:
             raise UsageError(f"the reply to '{pending.id[:_SHORT_ID]}' does not count again")
         revoked = await journal.revoke(pending.id, tenant=tenant)
@@ -220,8 +224,9 @@ def _print_json(context: CommandContext, name: str, data: Any) -> None:
 def _state_of(pending: PendingQuestion) -> str:
     if pending.state != "replied" or pending.reply is None:
         return pending.state
-    verb = {"accept": "accepted", "decline": "rejected"}.get(pending.reply.action, "closed")
-    verb = "edited" if pending.question.digest and "arguments" in pending.reply.content else verb
+    verb = {"accept": "approved", "decline": "rejected"}.get(pending.reply.action, "closed")
+    if pending.reply.action == "accept" and (not pending.question.digest or "arguments" in pending.reply.content):
+        verb = "edited" if pending.question.digest else "answered"
     return f"{verb} by {pending.replied_by or 'the user'}"
 
 

@@ -60,7 +60,7 @@ class Answers:
             values = {name: one["default"] for name, one in fields_of(schema).items() if "default" in one}
             values |= self._read(schema, self._words)
             if problem := value_problem(values, schema):
-                raise UsageError(f"the answer does not fit: {problem.removeprefix('$: ')}")
+                raise UsageError(f"the answer does not fit: {problem}")
         except (UncheckedError, UsageError) as error:
             self.problem = f"{error} (the tool asks: {message})"
             return types.ElicitResult(action="cancel")

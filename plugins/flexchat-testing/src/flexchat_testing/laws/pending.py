@@ -289,17 +289,17 @@ class PendingConformance(Conformance):
             replied = await store.journal.answer(id, tenant="t", reply=attrs.evolve(YES, remember=scope), by="ann")
             expect(replied.remembered, key, f"remembered, of a reply that names {scope!r}")
             expect((await store.journal.question(id, tenant="t")).remembered, key, "remembered, when it is read")
-        revoked = await store.journal.revoke("q1", tenant="t")
         for came in (
-            revoked,
+            await store.journal.revoke("q1", tenant="t"),
             await store.journal.question("q1", tenant="t"),
             await store.journal.revoke("q1", tenant="t"),
         ):
             expect((came.remembered, came.state, came.reply), ("", "replied", attrs.evolve(YES, remember="tenant")), "")
         expect(await _ids(store, remembered=""), ["q2"], "what is remembered after one was revoked")
-        await _asking(store, _question("q4", "a2", remember={"": "k3", "tenant": "k2"}))
-        replied = await store.journal.answer("q4", tenant="t", reply=YES, by="ann")
-        expect(replied.remembered, "k3", "remembered, of a reply that names no scope")
+        await _asking(store, *(_question(id, "a2", remember={"": "k3", "tenant": "k2"}) for id in ("q4", "q5")))
+        for id, reply, key in (("q4", YES, "k3"), ("q5", NO, "")):
+            replied = await store.journal.answer(id, tenant="t", reply=reply, by="ann")
+            expect(replied.remembered, key, f"remembered, of {reply}, which names no scope")
 
     @law()
     async def test_an_approval_is_used_once(self, store: JournalingStore) -> None:
