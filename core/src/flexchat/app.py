@@ -1061,9 +1061,12 @@ class FlexChat:
     def _request(self, message: str | ChatRequest, options: RequestOptions) -> ChatRequest:
         self._refuse_if_closed()
         limits, variables = self.config.limits, self.config.variables
-        return read_request(
+        request = read_request(
             message, options, message_chars=limits.message_chars, stores=self.stores, variables=variables
         )
+        if request.caller_tools:
+            self.tools.get_registry().refuse_clashes(request.caller_tools)
+        return request
 
 
 def from_a_fork(kind: str, process: int | None) -> str:

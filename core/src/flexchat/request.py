@@ -21,12 +21,14 @@ from .domain import (
     ToolChoice,
     ToolMessage,
 )
-from .domain.copies import copied
+from .domain.copies import copied, with_own_tables
 from .domain.history import entries_of, read_history
 from .domain.media import checked_media
 from .domain.questions import OnQuestion
 from .domain.text import scrub
-from .errors import ChatRequestError, UnknownNameError, did_you_mean
+from .domain.tools import CALLER, Implementation, ToolDefinition
+from .errors import ChatRequestError, ToolDefinitionError, UnknownNameError, did_you_mean
+from .schema.limits import schema_problems
 
 MAX_KEY_CHARS = 255  # of a caller's key
 MAX_ATTACHED_BYTES = 50_000_000  # of all attachments of a message
@@ -40,7 +42,10 @@ class CommonRequestOptions(TypedDict, total=False):
         the history of a ChatRequest.
     topic: What the conversation was about so far: ``turn.profile.topic`` of the last turn.
     collections: Where to search for documents, as "STORE/COLLECTION" or "STORE"; default: everywhere.
-    continuation: What already followed the message: calls whose tools the caller has run, and their results.
+    continuation: What already followed the message: calls whose tools the caller has run, and their results. In a kept
+        conversation, the results alone: of the calls with which its last turn ended. The message is that turn's.
+    caller_tools: Tools that you run, as ToolDefinitions or in OpenAI's form: the model is offered them beside the
+        rule's. If it calls one, the turn ends with ``response.calls``; their results are the next turn's continuation.
     variables: What prompts show as {{name}}, in addition to the profile's fields; overrides the config's ``variables``.
     conversation: Id of a kept conversation (the config's ``conversations``), which this turn continues and is added
         to, however it ends; a new id starts a conversation. See ``new_conversation_id``.
@@ -55,7 +60,8 @@ class CommonRequestOptions(TypedDict, total=False):
 
     max_tokens, temperature, top_p, stop, seed, extra_body: As in a rule. stop: one text or several.
     reasoning: How much the model thinks first: "none", "low", "high", …, or a Reasoning.
-    tool_choice: "required": the model must call a tool before it may answer. "none": it must not call any.
+    tool_choice: "required": the model must call a tool before it may answer. "none": it must not call any. The name of
+        one of caller_tools: it must call that one.
     parallel_tool_calls: Whether one answer may contain several calls.
     max_iterations: Answers of the model that may ask for tools; 1 to 50.
     approve: Whether on_question must approve each call of a tool before it runs. Tools and rules that require this
@@ -67,6 +73,7 @@ class CommonRequestOptions(TypedDict, total=False):
     topic: str | None
     collections: Iterable[str | CollectionChoice] | None
     continuation: Iterable[Message | Mapping[str, Any]]
+    caller_tools: Iterable[ToolDefinition | Mapping[str, Any]]
     variables: Mapping[str, Any] | None
     conversation: str | None
     tenant: str
@@ -80,7 +87,7 @@ class CommonRequestOptions(TypedDict, total=False):
     seed: int | None
     reasoning: Effort | Reasoning | None
     extra_body: Mapping[str, Any] | None
-    tool_choice: ToolChoice | None
+    tool_choice: ToolChoice | str | None
     parallel_tool_calls: bool | None
     max_iterations: int | None
     approve: bool | None
@@ -126,6 +133,8 @@ def read_request(
     history, continuation = values.get("history", ()), values.get("continuation", request.continuation)
     followed = read_history(continuation, "continuation")
     attachments = _attachments(values.get("attachments", request.attachments))
+    caller_tools = _caller_tools(values.get("caller_tools", request.caller_tools))
+    names, choice = {tool.name for tool in caller_tools}, values.get("tool_choice", request.tool_choice)
     if not all(isinstance(one, AssistantMessage | ToolMessage) for one in followed):
         raise ChatRequestError(
             "continuation holds what followed the message: answers of the model and results of tools"
@@ -137,6 +146,8 @@ def read_request(
         topic=None if (topic := _name("topic", values.get("topic", request.topic))) is None else scrub(topic),
         collections=_collections(values.get("collections", request.collections), stores),
         continuation=followed,
+        caller_tools=caller_tools,
+        tool_choice=choice if choice is None or choice in names else _word("tool_choice", choice),
         variables={**variables, **_variables(request.variables), **_variables(values.get("variables"))},
         conversation=_name("conversation", values.get("conversation", request.conversation)),
         tenant=_name("tenant", values.get("tenant", request.tenant)) or request.tenant,
@@ -160,6 +171,26 @@ def _attachments(attachments: Any) -> tuple[MediaPart, ...]:
     if problems:
         raise ChatRequestError(f"attachments: {'; '.join(problems)}")
     return accepted
+
+
+def _caller_tools(tools: Any) -> tuple[ToolDefinition, ...]:
+    read: dict[str, ToolDefinition] = {}
+    implementation = Implementation(type=CALLER)
+    for at, item in enumerate(entries_of(tools, "caller_tools")):
+        try:
+            if isinstance(item, ToolDefinition):
+                tool = attrs.evolve(item, implementation=implementation)
+            else:
+                tool = ToolDefinition.from_dict(item, implementation)
+        except ToolDefinitionError as error:
+            raise ChatRequestError(f"caller_tools[{at}]: {error}") from None
+        problems = schema_problems(tool.parameters)
+        if tool.name in read:
+            problems = [f"another tool before it is called '{tool.name}'"]
+        if problems:
+            raise ChatRequestError(f"caller_tools[{at}]: {'; '.join(problems)}")
+        read[tool.name] = with_own_tables(tool)
+    return tuple(read.values())
 
 
 def _message(message: Any, most: int, *, is_alone: bool = True) -> str:
@@ -266,7 +297,6 @@ _OPTIONS: dict[str, Callable[[str, Any], Any]] = {
     "stop": _stop,
     "reasoning": _reasoning,
     "extra_body": _body,
-    "tool_choice": _word,
 }
 """How each option of a rule is checked."""
 

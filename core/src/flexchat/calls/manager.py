@@ -173,7 +173,7 @@ class ToolManager:
     def offer_to(self, rule: ResponseRule) -> ToolRegistry:
         """Return the tools offered to a rule's model, in their current form; it raises as ToolRegistry.offer."""
         if not self._wants_tools(rule):
-            return ToolRegistry()
+            return ToolRegistry(self._parts.formats)
         return self._registry.offer(rule.tools.allowed_tools if rule.tools is not None else None)
 
     def get_max_iterations(self) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal
 import attrs
 
 from .keys import key
-from .messages import STORED, AssistantMessage, Message, ToolCall
+from .messages import STORED, AssistantMessage, Message, ToolCall, ToolMessage
 from .prices import Cost, Price, Usage, unknown_cost
 from .tools import ToolCallRecord
 
@@ -239,6 +239,13 @@ class ChatResponse(Generic[Parsed]):
     warnings: tuple[str, ...] = ()
     parsed: Parsed = None  # type: ignore[assignment]  # without a response_format
     data: Any = None
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls of the caller's tools with which the turn ended; the next request brings their results."""
+        last = next((each for each in reversed(self.messages) if isinstance(each, AssistantMessage)), None)
+        answered = {each.tool_call_id for each in self.messages if isinstance(each, ToolMessage)}
+        return () if last is None else tuple(call for call in last.tool_calls if call.id not in answered)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the specified answer: content, service, model, tool_calls, max_iterations_reached."""

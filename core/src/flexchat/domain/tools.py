@@ -21,6 +21,9 @@ _NOT_OPTIONAL = ("name", "description", "parameters", "implementation", "type", 
 EFFECTS = ("read", "idempotent", "write")
 MAX_TIMEOUT_MS = 10**9
 
+CALLER = "caller"
+"""Implementation type of a tool that the caller of a turn runs."""
+
 
 def is_timeout(value: Any) -> bool:
     """Whether a value may be a timeout_ms: a whole number from 1 to MAX_TIMEOUT_MS."""
@@ -161,6 +164,11 @@ class ToolDefinition:
     def may_repeat(self) -> bool:
         """Whether running it twice does no more than running it once."""
         return self.effect != "write" or self.honours_key
+
+    @property
+    def is_callers(self) -> bool:
+        """Whether the caller of the turn runs it; see ChatRequest.caller_tools."""
+        return self.implementation.type == CALLER
 
     def _take_from_settings(self, *names: str) -> None:
         """Move to the tool the values that the specification puts into the implementation's settings."""

@@ -8,13 +8,13 @@ from typing import Any, Generic, Literal
 import attrs
 
 from ..errors import TurnDataError
-from .chat import ChatResponse, Effort, Parsed, Reasoning, ResponseFormat, Round, ToolChoice
+from .chat import ChatResponse, Effort, Parsed, Reasoning, ResponseFormat, Round
 from .codec import message_to_dict, restore_media, value_from_dict, value_to_dict
 from .messages import STORED, MediaPart, Message
 from .prices import Cost, Usage
 from .questions import OnQuestion, PendingQuestion
 from .retrieval import Citation, Profile
-from .tools import ToolCallRecord
+from .tools import ToolCallRecord, ToolDefinition
 
 DEFAULT_TENANT = "default"
 """The default tenant."""
@@ -73,7 +73,10 @@ class ChatRequest:
         topic: The topic of the conversation so far; None at its start.
         collections: Where phase 2 searches; None for all stores of the config, an empty tuple for none.
         continuation: What already followed the user's message: calls whose tools the caller has run, and their
-            results. The model continues from there.
+            results. The model continues from there. In a kept conversation, it may begin with the results of the calls
+            with which the last turn ended; then the message is that turn's, and is not added again.
+        caller_tools: Tools that the caller runs, offered beside the rule's. A turn whose model calls one ends with the
+            calls, ``response.calls``.
         variables: Values for prompts in addition to the profile's fields, by name: {{name}}. Overrides the config's.
         conversation: Id of the kept conversation it belongs to; None for none.
         tenant: Whose conversation it is.
@@ -85,7 +88,8 @@ class ChatRequest:
             turn. None for a new turn.
         max_tokens, temperature, top_p, stop, seed, reasoning, extra_body: As in a rule, in place of the values of the
             rule that answers; None leaves them.
-        tool_choice, parallel_tool_calls, max_iterations: The same, for the rule's tools.
+        tool_choice, parallel_tool_calls, max_iterations: The same, for the rule's tools. tool_choice may also name one
+            of the caller's tools, which the model must call.
         approve: Whether a person must approve each call of every tool.
         response_format: The form the answer must have; see FlexChat.respond.
         call: The turn runs this call and asks no model: a call that is kept, waits for replies to its questions, and is
@@ -98,6 +102,7 @@ class ChatRequest:
     topic: str | None = attrs.field(default=None, kw_only=True)
     collections: tuple[CollectionChoice, ...] | None = attrs.field(default=None, kw_only=True)
     continuation: tuple[Message, ...] = attrs.field(default=(), kw_only=True)
+    caller_tools: tuple[ToolDefinition, ...] = attrs.field(default=(), kw_only=True)
     variables: Mapping[str, Any] = attrs.field(kw_only=True, factory=dict)
     conversation: str | None = attrs.field(default=None, kw_only=True)
     tenant: str = attrs.field(default=DEFAULT_TENANT, kw_only=True)
@@ -113,7 +118,7 @@ class ChatRequest:
     seed: int | None = attrs.field(default=None, kw_only=True)
     reasoning: Effort | Reasoning | None = attrs.field(default=None, kw_only=True, metadata={STORED: Reasoning | None})
     extra_body: Mapping[str, Any] | None = attrs.field(default=None, kw_only=True)
-    tool_choice: ToolChoice | None = attrs.field(default=None, kw_only=True)
+    tool_choice: str | None = attrs.field(default=None, kw_only=True)
     parallel_tool_calls: bool | None = attrs.field(default=None, kw_only=True)
     max_iterations: int | None = attrs.field(default=None, kw_only=True)
     approve: bool = attrs.field(default=False, kw_only=True)

@@ -15,6 +15,7 @@ import attrs
 from ..domain import ToolDefinition
 from ..domain.copies import with_own_tables
 from ..errors import (
+    ChatRequestError,
     DuplicateToolError,
     ProviderRequestError,
     ToolClashError,
@@ -169,6 +170,25 @@ class ToolRegistry:
                 self._offers.clear()
             self._offers[key] = registry
         return registry
+
+    def beside(self, tools: Iterable[ToolDefinition]) -> ToolRegistry:
+        """Return an offer of these tools and those of a caller. Raises ChatRequestError if two have one name."""
+        registry = ToolRegistry(self._formats)
+        registry._tools, registry._offered_at = {**self._tools}, self._offered_at
+        registry.refuse_clashes(tools)
+        registry._tools.update({tool.name: tool for tool in tools})
+        return registry
+
+    def refuse_clashes(self, tools: Iterable[ToolDefinition]) -> None:
+        """Raise ChatRequestError if a tool that a caller runs has the name of one of these."""
+        for at, tool in enumerate(tools):
+            found = next((own for own in self.list() if own.name == tool.name), None)
+            if found is not None:
+                place = f"the tool source '{found.source}'" if found.source else "the configuration"
+                raise ChatRequestError(
+                    f"caller_tools[{at}]: the caller's tool '{tool.name}' has the name of the tool '{found.name}' of "
+                    f"{place}, and a model could not choose between them: rename the caller's"
+                )
 
     def _allowed(self, wanted: Collection[str]) -> builtins.list[ToolDefinition]:
         own = [tool for name, tool in self._tools.items() if name in wanted]

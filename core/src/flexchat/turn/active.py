@@ -181,7 +181,9 @@ class ActiveTurn:
         phase_began: When the phase that runs began, by time.perf_counter().
         rule: The chosen rule, with its index; None until one is chosen.
         cited: What tools cited with ToolContext.cite.
-        messages: What is sent to the model; the first ``earlier_count`` were there before this turn.
+        messages: What is sent to the model; the first ``earlier_count`` were there before its first answer.
+        begins_with: The messages with which it begins: the user's and what followed it, or results of the caller.
+        caller_calls: Ids of the calls of the last answer that the caller runs; then the turn ends with them.
         has_media: Whether a result among the messages has media.
         correction: Sent to the model after the messages, but not part of the turn.
         requested_format: Whether the last request asked for the form of ``answer_format``.
@@ -221,6 +223,8 @@ class ActiveTurn:
     target: ModelTarget | None = None
     messages: tuple[Message, ...] = ()
     earlier_count: int = 0
+    begins_with: tuple[Message, ...] = ()
+    caller_calls: frozenset[str] = frozenset()
     has_media: bool = False
     correction: tuple[Message, ...] = ()
     requested_format: bool = False
@@ -266,6 +270,11 @@ class ActiveTurn:
         """The text of the last answer, including the text before its pauses."""
         assert self.result is not None
         return self.paused_text + (self.result.content or self.result.message.refusal or "")
+
+    @property
+    def own_messages(self) -> tuple[Message, ...]:
+        """What the turn has added to the history so far."""
+        return (*self.begins_with, *self.messages[self.earlier_count :])
 
     def add_answer(self, answers: Sequence[ToolMessage] = ()) -> None:
         """Add the last answer to the messages, followed by the results of its calls."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, cast
 
 import attrs
 
@@ -17,6 +18,7 @@ from ..domain import (
     ChatRequest,
     ChatResponse,
     ChatResult,
+    Message,
     ReasoningDelta,
     ReasoningPart,
     RequestedCall,
@@ -29,7 +31,7 @@ from ..domain import (
     UserMessage,
 )
 from ..domain.history import repair_history
-from ..errors import ResponseFormatError
+from ..errors import ChatRequestError, ResponseFormatError
 from ..plugin.hooks import ModelRequest
 from ..schema.answer_format import AnswerFormat, ReadAnswer
 from ..tools.results import whole_text
@@ -37,6 +39,9 @@ from .active import ActiveTurn, ModelTarget, end_replay
 from .exchange import ModelQuery, exchange, request_to
 from .rounds import CallLimits, NextStep, can_read_on, messages_of, next_step, no_answer_reason, rounds, run_calls
 from .template import substitute_variables
+
+if TYPE_CHECKING:
+    from ..domain.chat import ToolChoice
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +75,8 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
         turn.records, turn.can_read_on = [], can_read_on(turn.tools, offered)
         limit = turn.request.max_iterations or (rule.tools and rule.tools.max_iterations) or limit
     why = await rounds(turn, _RuleDialogue(turn, rule, options, offered), offered, limit)
+    if turn.caller_calls:
+        return _response(turn, turn.answer, AssistantMessage())  # the last answer is among the messages already
     turn.is_at_limit = bool(why)
     if not why:
         return await _finish(turn, options)
@@ -105,7 +112,7 @@ class _RuleDialogue:
 
     def __init__(self, turn: ActiveTurn, rule: ResponseRule, options: ChatOptions, offered: tuple[str, ...]) -> None:
         self._turn = turn
-        self._offered = offered
+        self._offered = self._first_offered = offered
         self._options = self.first = options
         request, tools = turn.request, rule.tools or _DEFAULT_TOOLS
         parallel = tools.parallel if request.parallel_tool_calls is None else request.parallel_tool_calls
@@ -116,18 +123,21 @@ class _RuleDialogue:
             return
         if parallel is not None:
             self._options = self.first = attrs.evolve(options, parallel_tool_calls=parallel)
+        if choice in [tool.name for tool in request.caller_tools]:
+            self._first_offered, choice = (choice,), "required"
         if choice != "auto":
             # Only until the first calls: a choice forced every time would never let the model finish.
-            self.first = attrs.evolve(self._options, tool_choice=choice)
+            self.first = attrs.evolve(self._options, tool_choice=cast("ToolChoice", choice))
 
     async def ask(self) -> ChatResult:
         turn = self._turn
-        result = await _ask(turn, self._options if turn.records else self.first, self._offered)
+        first = self.first, self._first_offered
+        result = await _ask(turn, *((self._options, self._offered) if turn.records else first))
         turn.clock.activity = "the tool loop"
         return result
 
     def remember(self, result: ChatResult, calls: Sequence[ToolCall], records: Sequence[ToolCallRecord]) -> None:
-        if not calls:
+        if not calls and not self._turn.caller_calls:
             self._turn.paused_text += result.content or ""
         max_chars = self._turn.parts.tools.table.max_result_chars
         self._turn.add_answer(messages_of(calls, records, max_chars, can_read_on=self._turn.can_read_on))
@@ -153,17 +163,38 @@ async def _ask(turn: ActiveTurn, options: ChatOptions, offered: tuple[str, ...] 
 
 def _assemble_messages(turn: ActiveTurn, rule: ResponseRule) -> None:
     request = turn.request
-    earlier, repairs = repair_history(request.history)
-    question = UserMessage(content=request.user_message, media=request.attachments)
-    messages, more_repairs = repair_history((question, *request.continuation))
+    begins_with = _begins_with(request)
+    if _continues(request):
+        # A result that an earlier, unsuccessful turn has brought already is not added again.
+        answered = {each.tool_call_id for each in request.history if isinstance(each, ToolMessage)}
+        turn.begins_with = tuple([m for m in begins_with if getattr(m, "tool_call_id", None) not in answered])
+        messages, repairs = repair_history((*request.history, *turn.begins_with))
+        if not isinstance(messages[-1] if messages else None, ToolMessage):
+            raise ChatRequestError("continuation: its results are not of the calls with which the history ends")
+    else:
+        earlier, repairs = repair_history(request.history)
+        turn.begins_with, more_repairs = repair_history(begins_with)
+        messages, repairs = (*earlier, *turn.begins_with), (*repairs, *more_repairs)
     prompt = substitute_variables(rule.prompt, turn.profile, request.variables)
-    start = (SystemMessage(content=prompt), *earlier) if prompt else tuple(earlier)
-    turn.messages, turn.earlier_count = (*start, *messages), len(start)
+    turn.messages = (SystemMessage(content=prompt), *messages) if prompt else messages
+    turn.earlier_count = len(turn.messages)
     for message in turn.messages:
         turn.has_media = turn.has_media or (type(message) is ToolMessage and bool(message.media))
     turn.target = ModelTarget(llm=rule.llm, model=rule.model, fallback=[*rule.fallback])
     turn.answer_format = turn.answer_format or turn.parts.format_of(rule)
-    turn.warnings += [*repairs, *more_repairs]
+    turn.warnings += repairs
+
+
+def _continues(request: ChatRequest) -> bool:
+    """Return whether a request brings results of the calls with which its conversation's last turn ended."""
+    kept = request.conversation is not None and request.continuation
+    return bool(kept) and isinstance(request.continuation[0], ToolMessage)
+
+
+def _begins_with(request: ChatRequest) -> tuple[Message, ...]:
+    if _continues(request):
+        return request.continuation
+    return (UserMessage(content=request.user_message, media=request.attachments), *request.continuation)
 
 
 async def _answer_at_limit(turn: ActiveTurn, options: ChatOptions) -> ChatResponse:
@@ -202,7 +233,7 @@ async def _finish(turn: ActiveTurn, options: ChatOptions) -> ChatResponse:
 
 def _response(turn: ActiveTurn, content: str, message: AssistantMessage) -> ChatResponse:
     message = _without_calls(message)
-    own = turn.messages[turn.earlier_count :]
+    own = turn.own_messages
     return turn.to_response(
         content,
         (*own, message) if message.parts else own,
@@ -271,11 +302,9 @@ def unfinished_response(turn: ActiveTurn) -> ChatResponse:
     Calls of an answer that was still being written never ran, and are left out.
     """
     if turn.target is None:  # phase 6 has not begun
-        request = turn.request
-        question = UserMessage(content=request.user_message, media=request.attachments)
-        messages = (question, *request.continuation)
+        messages = _begins_with(turn.request)
         return ChatResponse(content="", llm="", model="", messages=messages, warnings=turn.phase_warnings)
-    messages, records = turn.messages[turn.earlier_count :], turn.records
+    messages, records = turn.own_messages, turn.records
     # The pieces of an unfinished answer are newer than the last whole one.
     message = _message_so_far(turn.pieces) if turn.pieces else turn.unsent_answer
     if turn.call_round is not None and turn.unsent_answer is not None:

@@ -112,7 +112,7 @@ class Dialogue(Protocol):
     def remember(self, result: ChatResult, calls: Sequence[ToolCall], records: Sequence[ToolCallRecord]) -> None:
         """Add an answer to the conversation, followed by the results of its calls, one for each.
 
-        Without calls, the model has paused, and continues from there.
+        Without calls, the model has paused, and continues from there; or all are for the caller to run.
         """
 
 
@@ -135,7 +135,11 @@ async def rounds(turn: ActiveTurn, dialogue: Dialogue, offered: Sequence[str], l
             log.debug("iteration %d: %s, then: %s", iteration, result.finish_reason, step.value)
         if step is NextStep.RUN_TOOLS and offered:
             calls = calls_to_run(result)
-            dialogue.remember(result, calls, await run_calls(turn, calls, limits, offered, iteration))
+            records = await run_calls(turn, calls, limits, offered, iteration)
+            if turn.caller_calls:
+                dialogue.remember(result, [call for call in calls if call.id not in turn.caller_calls], records)
+                return ""
+            dialogue.remember(result, calls, records)
             if limits.exhausted:
                 return limits.exhausted
         elif step is NextStep.CONTINUE and iteration < limit:
@@ -225,7 +229,7 @@ def messages_of(
 async def run_calls(
     turn: ActiveTurn, calls: Sequence[ToolCall], limits: CallLimits, offered: Sequence[str] | None, iteration: int
 ) -> list[ToolCallRecord]:
-    """Give every call exactly one result.
+    """Give every call exactly one result, except those that the caller runs.
 
     All are judged before any runs. They run side by side, except exclusive tools, which run alone. If the turn ends,
     everything still running is cancelled and awaited.
@@ -233,7 +237,9 @@ async def run_calls(
     round_ = turn.call_round = CallRound(calls, iteration)
     # Judged as a whole, before the first tool runs: the verdict must not depend on which call is faster.
     refusals = limits.judge(calls)
-    for group in _groups(calls, refusals, turn.tools):
+    theirs = _of_caller(turn, calls, refusals) if turn.request.caller_tools else ()
+    groups = _groups(calls, refusals, turn.tools, theirs)
+    for group in groups:
         if turn.journal is not None:
             # The answer and the results so far survive this process before the next tools run: a tool must not act for
             # an answer that a resumed turn would not have.
@@ -244,8 +250,8 @@ async def run_calls(
             await _side_by_side([_call(turn, round_, index, refusals[index], offered) for index in group])
     records = [record for record in round_.records if record is not None]
     # The others have run to their end by now: only what waits for a person is left.
-    while len(records) < len(calls):
-        waiting = [index for index, record in enumerate(round_.records) if record is None]
+    while len(records) + len(theirs) < len(calls):
+        waiting = [i for i, record in enumerate(round_.records) if record is None and i not in theirs]
         assert turn.journal is not None
         if await turn.journal.suspend():
             raise round_.suspension_of(waiting[0])
@@ -257,12 +263,13 @@ async def run_calls(
         turn.pending.clear()
         for index in waiting:
             turn.journal.recall_again(f"{iteration}.{index}")
-        for group in _groups(calls, refusals, turn.tools):
+        for group in groups:
             if again := [index for index in group if index in waiting]:
                 await _side_by_side([_call(turn, round_, index, refusals[index], offered) for index in again])
         records = [record for record in round_.records if record is not None]
     if turn.records is not None:
         turn.records.extend(records)
+    turn.caller_calls = frozenset([calls[index].id for index in theirs])
     turn.call_round, turn.paused_text = None, ""
     return records
 
@@ -279,13 +286,23 @@ async def _side_by_side(work: Sequence[Any]) -> None:
         task.result()
 
 
-def _groups(calls: Sequence[ToolCall], refusals: Sequence[str | None], registry: ToolRegistry) -> list[list[int]]:
+def _of_caller(turn: ActiveTurn, calls: Sequence[ToolCall], refusals: Sequence[str | None]) -> tuple[int, ...]:
+    """Return the calls, by index, that the caller runs; one that was refused has its result already."""
+    tools = [turn.tools.get(turn.tools.name_of(call.name)) for call in calls]
+    return tuple(i for i, tool in enumerate(tools) if tool is not None and tool.is_callers and refusals[i] is None)
+
+
+def _groups(
+    calls: Sequence[ToolCall], refusals: Sequence[str | None], registry: ToolRegistry, left_out: Collection[int]
+) -> list[list[int]]:
     """Return the calls, by index, in groups that may run side by side, in order."""
     groups: list[list[int]] = []
     shared = False
     if len(calls) == 1:
-        return [[0]]
+        return [] if left_out else [[0]]
     for index, call in enumerate(calls):
+        if index in left_out:
+            continue
         tool = registry.get(registry.name_of(call.name))
         # A refused call runs nothing, so it need not be alone.
         alone = refusals[index] is None and tool is not None and tool.exclusive

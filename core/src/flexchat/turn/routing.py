@@ -12,6 +12,7 @@ from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.masking import Mask
 from ..errors import StuckTurnError
 from ..plugin.contracts import Retriever
+from ..tools.registry import ToolRegistry
 from .active import ActiveTurn, end_replay
 from .detection import IntentDetector, PhaseNotes, Prompter, Topic, TopicDetector
 from .documents import DocumentCollector
@@ -54,18 +55,16 @@ class Router:
                 # The recorded choice stands, even if the profile would now lead to another rule: its prompt and tools
                 # are what the recorded answers refer to.
                 turn.rule = find_recorded_rule(self.rules, chosen, turn.info.id)
-                turn.warnings += await turn.parts.tools.ready_for(turn.rule[1])
-                turn.tools = turn.parts.tools.offer_to(turn.rule[1])
+                await _open_tools(turn, turn.rule[1])
             await end_phase(turn, "response matching", turn.rule, chosen["outcome"])
             return
         # A new step: a turn that is only closed ends here, since the rules of now say nothing about it.
         await end_replay(turn)
         index, rule, passed_over = match_response_rule(turn.profile, self.rules)
         await self.choose(turn, index, passed_over)
-        turn.warnings += await turn.parts.tools.ready_for(rule)
-        turn.tools = turn.parts.tools.offer_to(rule)
+        own = await _open_tools(turn, rule)
         if turn.journal is not None:
-            offered, outcome = turn.tools.list(), turn.phases[-1].outcome
+            offered, outcome = own.list(), turn.phases[-1].outcome
             sources = {tool.name: tool.source for tool in offered if tool.source}
             names = [tool.name for tool in offered]
             turn.journal.add("rule", index=index, outcome=outcome, tools=names, sources=sources)
@@ -137,6 +136,15 @@ class Router:
         turn.clock.activity = phase
         await begin_phase(turn, phase)
         return PhaseNotes(mask=self._mask, remaining_s=turn.clock.remaining_s)
+
+
+async def _open_tools(turn: ActiveTurn, rule: ResponseRule) -> ToolRegistry:
+    """Fix the tools of the turn: those of its rule, which are returned, and those that its caller runs."""
+    turn.warnings += await turn.parts.tools.ready_for(rule)
+    turn.tools = own = turn.parts.tools.offer_to(rule)
+    if turn.request.caller_tools:
+        turn.tools = own.beside(turn.request.caller_tools)
+    return own
 
 
 async def begin_phase(turn: ActiveTurn, phase: str) -> None:

@@ -324,7 +324,7 @@ def unfinished(turn: ActiveTurn, error: BaseException) -> Turn:
     if not isinstance(error, Exception):
         return turn.to_turn(response, status="cancelled")
     text = turn.parts.mask(str(error) or type(error).__name__)
-    replay = not isinstance(error, errors.ProviderRequestError)
+    replay = not isinstance(error, errors.ProviderRequestError | errors.ChatRequestError)
     return turn.to_turn(response, status="failed", error=text, replay=replay)
 
 
