@@ -140,7 +140,7 @@ def test_changed_arguments_are_shown_again(visit, shop, paid):
         expect(text).to_be_focused()
     text.fill('{"amount": "much", "to": "Ann"}')
     press(page, card.get_by_role("button", name="Use these"))
-    expect(card).to_contain_text("'much' is not of type 'integer'")
+    expect(card).to_contain_text("must be an integer")
     text.fill('{"amount": 9007199254740995, "to": "Ann"}')
     press(page, card.get_by_role("button", name="Use these"))
 
