@@ -190,8 +190,8 @@ class PendingConformance(Conformance):
     @law()
     async def test_a_late_question_expires(self, store: JournalingStore) -> None:
         """By its time, marked or not: it can have no reply, and a suspended turn goes on once it is marked."""
-        late = await _asking(store, _question("q1", "a1", expires_in_s=-1))
-        require(not await store.journal.suspend(late, entries(3)), "suspend with an expired question returns False")
+        begun = await _asking(store, _question("q1", "a1", expires_in_s=-1))
+        require(not await store.journal.suspend(begun, entries(3)), "suspend with an expired question returns False")
         suspended, lasts_s = False, 0.05
         while not suspended:  # a slow database needs more time than a fast one
             at = f"b{lasts_s:g}".replace(".", "")
