@@ -30,6 +30,7 @@ from .domain import (
     ReasoningDelta as ReasoningDelta,
     ResponseFormat as ResponseFormat,
     Round as Round,
+    StoredMedia as StoredMedia,
     StreamEvent as StreamEvent,
     SystemMessage as SystemMessage,
     TextDelta as TextDelta,

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 import attrs
 
 from .assembly import Parts, assemble, assemble_rule, installed_plugins, plugins_for, split_model
+from .attachments import AttachmentReader
 from .calls.manager import ToolLike, as_definition
 from .config.model import IntentTable, LimitsTable, ResponseRule, RuleTools, TopicTable
 from .conversations.effect_rows import time_text
@@ -75,7 +76,7 @@ from .turn.journal import read_row
 from .turn.keyed import JoinedTurn, KeyedTurns, KeyMemory
 from .turn.questions import Person, answer
 from .turn.recording import MAX_RESUMES, ConversationRecorder, turn_not_begun
-from .turn.run import Explanation, accept_turn, close_turn, explain, preview, read_turn, run_turn
+from .turn.run import Explanation, Work, accept_turn, close_turn, explain, preview, read_turn, run_turn
 
 if TYPE_CHECKING:
     from .config.document import ConfigDocument
@@ -300,6 +301,8 @@ class FlexChat:
         cancelling this does not stop the turn: who repeats the request joins it.
         """
         request = self._request(message, options)
+        if request.attachments:
+            request = await self._read_attachments(request)
         if request.idempotency_key is None:
             return await self._run_turn(self._engine.create_turn(request))
         joined = await self._keyed.join(request, self.keys)
@@ -329,7 +332,7 @@ class FlexChat:
             return self._stream_joined(request, is_whole)
         feed = Feed()
         turn = self._engine.create_turn(request, feed, is_whole=is_whole)
-        return read_turn(turn, feed, contextvars.copy_context(), self._run_turn)
+        return read_turn(turn, feed, contextvars.copy_context(), self._work_of(request))
 
     def start(self, message: str | ChatRequest, **options: Unpack[RequestOptions]) -> TurnHandle:
         """Start a turn that runs independently of its listeners: for servers, whose clients come and go.
@@ -347,7 +350,7 @@ class FlexChat:
         if request.idempotency_key is not None:
             raise ChatRequestError("an idempotency_key has to be looked up: await join, instead of start")
         event_log: EventLog[StreamEvent] = EventLog()
-        return self._handle(self._engine.create_turn(request, event_log), event_log)
+        return self._handle(self._engine.create_turn(request, event_log), event_log, self._work_of(request))
 
     async def join(self, message: str | ChatRequest, **options: Unpack[RequestOptions]) -> JoinedTurn:
         """Start the turn that a key stands for, as ``start`` does, unless an earlier request has: then join that one.
@@ -373,7 +376,7 @@ class FlexChat:
         request = self._request(message, options)
         if request.idempotency_key is None:
             raise ChatRequestError("join needs an idempotency_key; start takes none")
-        return await self._keyed.join(request, self.keys)
+        return await self._keyed.join(await self._read_attachments(request), self.keys)
 
     async def resume(
         self,
@@ -574,7 +577,7 @@ class FlexChat:
         if request.conversation is None:
             raise ChatRequestError("only a turn of a kept conversation can be accepted: name its conversation")
         _ = self._engine.journal
-        turn = self._engine.create_turn(request)
+        turn = self._engine.create_turn(request := await self._read_attachments(request))
         assert turn.journal is not None
         if request.idempotency_key is not None:
             bound = await self._keyed.bind(request, turn.info.id)
@@ -733,7 +736,7 @@ class FlexChat:
         Raises:
             ChatRequestError: As for respond.
         """
-        return await explain(self._engine, self._request(message, options))
+        return await explain(self._engine, await self._read_attachments(self._request(message, options)))
 
     async def preview(self, message: str | ChatRequest, **options: Unpack[RequestOptions]) -> ModelRequest:
         """Return the first request to a model that would answer a message, without sending it.
@@ -746,7 +749,7 @@ class FlexChat:
         Raises:
             ChatRequestError, NoMatchingRuleError, UnknownLLMError, TurnTimeoutError, StorageError: As for respond.
         """
-        return await preview(self._engine, self._request(message, options))
+        return await preview(self._engine, await self._read_attachments(self._request(message, options)))
 
     def cost(self, *, tenant: str = DEFAULT_TENANT) -> Cost:
         """Add up what models have cost a tenant since this chat was made, in conversations and outside of them.
@@ -993,8 +996,28 @@ class FlexChat:
         await self._open()
         return await run_turn(self._engine, turn)
 
+    def _work_of(self, request: ChatRequest) -> Work:
+        return self._read_and_run if request.attachments else self._run_turn
+
+    async def _read_and_run(self, turn: ActiveTurn) -> Turn:
+        turn.request = await self._read_attachments(turn.request)
+        return await self._run_turn(turn)
+
+    async def _read_attachments(self, request: ChatRequest) -> ChatRequest:
+        """Return a request whose attachments have their bytes. Raises ChatRequestError, StorageError."""
+        if not request.attachments:
+            return request
+        recorder = self._engine.recorder
+        reader = AttachmentReader(
+            max_bytes=self.config.media.max_bytes,
+            fetcher=self.fetcher,
+            store=None if recorder is None else getattr(recorder.store, "media", None),
+            tenant=request.tenant,
+        )
+        return attrs.evolve(request, attachments=await reader.read(request.attachments))
+
     async def _stream_joined(self, request: ChatRequest, is_whole: bool) -> AsyncGenerator[StreamEvent, None]:
-        joined = await self._keyed.join(request, self.keys)
+        joined = await self._keyed.join(await self._read_attachments(request), self.keys)
         async with contextlib.aclosing(joined.handle.events(waits=lambda: is_whole)) as events:
             async for _, event in events:
                 if isinstance(event, TurnFailed):
@@ -1013,8 +1036,8 @@ class FlexChat:
             about=about,
         )
 
-    def _handle(self, turn: ActiveTurn, event_log: EventLog[StreamEvent]) -> TurnHandle:
-        handle = TurnHandle(turn, event_log, self._run_turn)
+    def _handle(self, turn: ActiveTurn, event_log: EventLog[StreamEvent], work: Work | None = None) -> TurnHandle:
+        handle = TurnHandle(turn, event_log, work or self._run_turn)
         self._started.add(handle)
         handle.when_ended(self._started.discard)
         return handle

@@ -8,6 +8,7 @@ from typing import Any, TypedDict, get_args
 
 import attrs
 
+from .attachments import Attachment, listed
 from .config.model import ResponseRule, RuleTools
 from .config.own_variables import variable_problem
 from .domain import (
@@ -15,7 +16,6 @@ from .domain import (
     ChatRequest,
     CollectionChoice,
     Effort,
-    MediaPart,
     Message,
     Reasoning,
     ToolChoice,
@@ -23,7 +23,6 @@ from .domain import (
 )
 from .domain.copies import copied, with_own_tables
 from .domain.history import entries_of, read_history
-from .domain.media import checked_media
 from .domain.questions import OnQuestion
 from .domain.text import scrub
 from .domain.tools import CALLER, Implementation, ToolDefinition
@@ -31,13 +30,13 @@ from .errors import ChatRequestError, ToolDefinitionError, UnknownNameError, did
 from .schema.limits import schema_problems
 
 MAX_KEY_CHARS = 255  # of a caller's key
-MAX_ATTACHED_BYTES = 50_000_000  # of all attachments of a message
 
 
 class CommonRequestOptions(TypedDict, total=False):
     """The keywords of respond, stream and explain that describe a message: the fields of a ChatRequest.
 
-    attachments: Media of the message: images, sounds, documents; with one, the message may be empty.
+    attachments: Images, sounds, videos, PDFs and texts of the message, which may then be empty: paths, http(s)
+        addresses, bytes, open files, MediaParts, StoredMedia. Their type is detected from their bytes.
     history: Earlier messages: ``turn.response.messages`` of earlier turns, chained, or {role, content}. Follows
         the history of a ChatRequest.
     topic: What the conversation was about so far: ``turn.profile.topic`` of the last turn.
@@ -68,7 +67,7 @@ class CommonRequestOptions(TypedDict, total=False):
         keep requiring it.
     """
 
-    attachments: MediaPart | Iterable[MediaPart]
+    attachments: Attachment | Iterable[Attachment]
     history: Iterable[Message | Mapping[str, Any]]
     topic: str | None
     collections: Iterable[str | CollectionChoice] | None
@@ -132,7 +131,7 @@ def read_request(
     values: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     history, continuation = values.get("history", ()), values.get("continuation", request.continuation)
     followed = read_history(continuation, "continuation")
-    attachments = _attachments(values.get("attachments", request.attachments))
+    attachments = listed(values.get("attachments", request.attachments))
     caller_tools = _caller_tools(values.get("caller_tools", request.caller_tools))
     names, choice = {tool.name for tool in caller_tools}, values.get("tool_choice", request.tool_choice)
     if not all(isinstance(one, AssistantMessage | ToolMessage) for one in followed):
@@ -162,15 +161,6 @@ def read_request(
             if (value := values.get(name, getattr(request, name))) is not None
         },
     )
-
-
-def _attachments(attachments: Any) -> tuple[MediaPart, ...]:
-    if isinstance(attachments, MediaPart):
-        attachments = (attachments,)
-    accepted, problems = checked_media(attachments, MAX_ATTACHED_BYTES)
-    if problems:
-        raise ChatRequestError(f"attachments: {'; '.join(problems)}")
-    return accepted
 
 
 def _caller_tools(tools: Any) -> tuple[ToolDefinition, ...]:

@@ -451,6 +451,22 @@ class NetworkTable:
 
 
 @attrs.frozen(kw_only=True)
+class MediaTable:
+    """[media]: attachments of messages, and how much of them is kept."""
+
+    max_bytes: int = key("Most bytes of one attachment.", min=1, default=33_554_432)
+    quota_bytes: int | None = key(
+        "Most bytes of media that the conversations' store keeps for one tenant. Default: no limit.",
+        min=0,
+        default=None,
+    )
+    shrink: bool = key(
+        "Whether images that are too large for the model are made smaller, instead of refused; needs Pillow.",
+        default=False,
+    )
+
+
+@attrs.frozen(kw_only=True)
 class Config:
     """A complete configuration.
 
@@ -472,6 +488,7 @@ class Config:
         "Where conversations are kept. If left out, they are not kept.", default=None
     )
     questions: QuestionsTable = key("Questions of tools to people.", factory=QuestionsTable)
+    media: MediaTable = key("Attachments of messages.", factory=MediaTable)
     plugins: PluginsTable = key("Plugins.", factory=PluginsTable)
     limits: LimitsTable = key("Ceilings of one turn.", factory=LimitsTable)
     network: NetworkTable = key("Which addresses tools may reach.", factory=NetworkTable)

@@ -57,6 +57,7 @@ from .filters import (
     Where as Where,
 )
 from .media import (
+    StoredMedia as StoredMedia,
     WithMedia as WithMedia,
 )
 from .messages import (

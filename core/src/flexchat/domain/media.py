@@ -1,4 +1,4 @@
-"""Results of tools besides JSON: images, sounds and files, checked once, and described where they cannot be sent."""
+"""Media of messages and of tools' results: checked once, and described where they cannot be sent."""
 
 from __future__ import annotations
 
@@ -14,22 +14,57 @@ from .messages import MediaPart, ToolMessage
 from .text import scrub
 
 MAX_PARTS = 32  # most media of one result; the rest is only described
+MAX_PIXELS = 250_000_000  # of an image; the largest cameras of phones have 200 million
 DEFAULT_MAX_BYTES = 4_194_304  # tools.max_media_bytes, where no config sets it
 
 _MAX_NAME_CHARS = 100
 _TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
-# How the bytes of a type begin, and what follows at byte 8 in a RIFF file. Source: the formats' specifications (PNG,
-# JFIF, GIF89a, WebP, ISO 32000, RIFF WAVE). A service answers 400 to a broken image, in each later request too.
-_BEGINNINGS: dict[str, tuple[tuple[bytes, ...], bytes]] = {
-    "image/png": ((b"\x89PNG\r\n\x1a\n",), b""),
-    "image/jpeg": ((b"\xff\xd8\xff",), b""),
-    "image/gif": ((b"GIF87a", b"GIF89a"), b""),
-    "image/webp": ((b"RIFF",), b"WEBP"),
-    "application/pdf": ((b"%PDF-",), b""),
-    "audio/wav": ((b"RIFF",), b"WAVE"),
+# How the bytes of a type begin, for all types that the services of our providers accept; the first that fits decides.
+# Source: the formats' specifications (PNG, JFIF, GIF89a, WebP, ISO 32000, ISO 14496-12, RIFF, …). A service answers 400
+# to a broken image, in each later request too.
+_BEGINNINGS = {
+    mime_type: re.compile(pattern, re.DOTALL)
+    for mime_type, pattern in {
+        "image/png": rb"\x89PNG\r\n\x1a\n",
+        "image/jpeg": rb"\xff\xd8\xff",
+        "image/gif": rb"GIF8[79]a",
+        "image/webp": rb"RIFF.{4}WEBP",
+        "image/heic": rb".{4}ftyp(?:hei[cxms]|hev[cxms])",
+        "image/heif": rb".{4}ftyp(?:mif1|msf1)",
+        "application/pdf": rb"%PDF-",
+        "audio/wav": rb"RIFF.{4}WAVE",
+        "audio/aiff": rb"FORM.{4}AIF[FC]",
+        "audio/flac": rb"fLaC",
+        "audio/ogg": rb"OggS",
+        "audio/aac": rb"\xff[\xf0\xf1\xf8\xf9]|ADIF",
+        "audio/mpeg": rb"ID3[\x02-\x04]|\xff[\xe2\xe3\xf2\xf3\xfa\xfb]",
+        "audio/mp4": rb".{4}ftypM4A",
+        "video/quicktime": rb".{4}ftypqt",
+        "video/3gpp": rb".{4}ftyp3g",
+        "video/mp4": rb".{4}ftyp(?:iso[m\d]|mp4\d|avc1|dash|mmp4|M4V|MSNV)",
+        "video/webm": rb"\x1a\x45\xdf\xa3.{0,60}?webm",
+        "video/mpeg": rb"\x00\x00\x01[\xb3\xba]",
+        "video/x-flv": rb"FLV\x01",
+        "video/x-msvideo": rb"RIFF.{4}AVI ",
+        "video/x-ms-wmv": rb"\x30\x26\xb2\x75\x8e\x66\xcf\x11",
+    }.items()
 }
-_SAME_TYPE = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "audio/x-wav": "audio/wav"}
+_SAME_TYPE = {
+    "image/jpg": "image/jpeg",
+    "image/pjpeg": "image/jpeg",
+    "audio/x-wav": "audio/wav",
+    "audio/wave": "audio/wav",
+    "audio/mp3": "audio/mpeg",
+    "audio/x-aiff": "audio/aiff",
+    "audio/x-flac": "audio/flac",
+    "audio/x-m4a": "audio/mp4",
+    "video/avi": "video/x-msvideo",
+}
+TEXT = "text/plain"
+_NO_TYPE = frozenset({"", "application/octet-stream", "binary/octet-stream"})  # declared by clients that know none
+_FRAMES = frozenset({0xC0, 0xC1, 0xC2, 0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF})  # SOF of JPEG
+_IS_ENCRYPTED = re.compile(rb"/Encrypt\s*(?:\d+\s+\d+\s+R|<<)")
 
 
 def _parts(media: MediaPart | Iterable[MediaPart]) -> tuple[MediaPart, ...]:
@@ -48,6 +83,19 @@ class WithMedia:
 
     value: Any
     media: tuple[MediaPart, ...] = attrs.field(converter=_parts)
+
+
+@attrs.frozen
+class StoredMedia:
+    """A medium that the tenant's store of media keeps already; as an attachment, it is not sent again.
+
+    Attributes:
+        sha256: The digest of its bytes: 64 hexadecimal digits.
+        name: Its file's name, for the model.
+    """
+
+    sha256: str
+    name: str | None = None
 
 
 def split_media(value: Any) -> WithMedia | None:
@@ -176,11 +224,9 @@ def _normal(item: Any) -> MediaPart | str:
     part = MediaPart(kind=kind_of(mime_type), mime_type=mime_type, data=data, name=name or None)
     if not data:
         return f"{describe_media(part)}: left out, it is empty"
-    if mime_type in _BEGINNINGS:
-        beginnings, later = _BEGINNINGS[mime_type]
-        if not data.startswith(beginnings) or data[8 : 8 + len(later)] != later:
-            return f"{describe_media(part)}: left out, its data are not {mime_type}"
-    if mime_type == "text/plain":
+    if mime_type in _BEGINNINGS and not _BEGINNINGS[mime_type].match(data):
+        return f"{describe_media(part)}: left out, its data are not {mime_type}"
+    if mime_type == TEXT:
         try:
             data.decode()
         except UnicodeDecodeError:
@@ -190,3 +236,104 @@ def _normal(item: Any) -> MediaPart | str:
 
 def _one_line(text: str, longest: int) -> str:
     return _CONTROLS.sub(" ", scrub(text))[:longest].strip()
+
+
+def detect_type(data: bytes) -> str | None:
+    """Return the media type of data by their first bytes; text/plain for UTF-8 without NUL, None if unknown."""
+    for mime_type, beginning in _BEGINNINGS.items():
+        if beginning.match(data):
+            return mime_type
+    return TEXT if is_text(data) else None
+
+
+def is_text(data: bytes) -> bool:
+    """Return whether data are a text in UTF-8."""
+    try:
+        return b"\0" not in data and data.decode() is not None
+    except UnicodeDecodeError:
+        return False
+
+
+def attached_part(data: bytes, *, name: str | None = None, declared: str = "") -> MediaPart:
+    """Return data as a part of a message, its type detected.
+
+    Args:
+        declared: The type that their sender gives; empty if none.
+
+    Raises:
+        ValueError: They are none that a model can read, or of another type than declared; the text gives the reason.
+    """
+    named = clean_name(name) if name else None
+    declared = declared.partition(";")[0].strip().lower()
+    declared = "" if declared in _NO_TYPE else _SAME_TYPE.get(declared, declared)
+    found = detect_type(data) if data else None
+    # Many types are texts: text/csv, application/json, image/svg+xml.
+    is_declared = not declared or declared == found or (found == TEXT and declared not in _BEGINNINGS)
+    if not data:
+        raise ValueError("it is empty")
+    if not is_declared:
+        what = f"begins with {_first_bytes(data)}" if found is None else f"is {found}"
+        raise ValueError(f"it is declared as {_one_line(declared, 80)}, but its content {what}")
+    if found is None:
+        raise ValueError(
+            f"its type is unknown, it begins with {_first_bytes(data)}: attach an image, a PDF, a sound, a video or a "
+            "text in UTF-8"
+        )
+    if found == "application/pdf" and _IS_ENCRYPTED.search(data):
+        raise ValueError("the PDF is encrypted: save a copy of it without a password")
+    if (size := image_size(data)) is not None and (not all(size) or size[0] * size[1] > MAX_PIXELS):
+        raise ValueError(f"the image has {size[0]:,} × {size[1]:,} pixels, at most {MAX_PIXELS:,} in all are allowed")
+    return MediaPart(kind=kind_of(found), mime_type=found, data=data, name=named)
+
+
+def _first_bytes(data: bytes) -> str:
+    beginning = data[:8]
+    text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in beginning)
+    return f"{beginning.hex(' ')} ({text})"
+
+
+def clean_name(name: str) -> str | None:
+    """Return the last part of a path as the name of a file, without what a terminal or a file system might act on."""
+    last = re.split(r"[/\\]", scrub(name).rstrip("/\\"))[-1]
+    text = "".join(char if char.isprintable() else " " for char in last).strip(" .")
+    if len(text) > _MAX_NAME_CHARS:
+        stem, dot, suffix = text.rpartition(".")
+        text = f"{stem[: _MAX_NAME_CHARS - 11]}.{suffix}" if dot and len(suffix) <= 10 else text[:_MAX_NAME_CHARS]
+    return text or None
+
+
+def image_size(data: bytes) -> tuple[int, int] | None:
+    """Return the width and height that an image's header states, without decoding it; None if there is none to read.
+
+    Source: PNG (IHDR), GIF89a (logical screen), WebP (VP8X, VP8L, VP8), JPEG (SOFn).
+    """
+    if data.startswith(b"\x89PNG") and data[12:16] == b"IHDR" and len(data) >= 24:
+        return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
+    if data.startswith(b"GIF8") and len(data) >= 10:
+        return int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP" and len(data) >= 30:
+        return _webp_size(data)
+    return _jpeg_size(data) if data.startswith(b"\xff\xd8") else None
+
+
+def _webp_size(data: bytes) -> tuple[int, int] | None:
+    kind = data[12:16]
+    if kind == b"VP8X":
+        return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
+    if kind == b"VP8L":
+        bits = int.from_bytes(data[21:25], "little")
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if kind == b"VP8 ":
+        return int.from_bytes(data[26:28], "little") & 0x3FFF, int.from_bytes(data[28:30], "little") & 0x3FFF
+    return None
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int] | None:
+    at = 2
+    while at + 9 <= len(data) and data[at] == 0xFF:
+        marker = data[at + 1]
+        if marker in _FRAMES:
+            return int.from_bytes(data[at + 7 : at + 9], "big"), int.from_bytes(data[at + 5 : at + 7], "big")
+        alone = marker == 0xFF or marker == 0x01 or 0xD0 <= marker <= 0xD8  # fill bytes, and markers without a length
+        at += (1 if marker == 0xFF else 2) if alone else 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return None

@@ -68,7 +68,7 @@ class ChatRequest:
 
     Attributes:
         user_message: At most limits.message_chars characters; empty only if there are attachments.
-        attachments: Media of the message, with their data: images, sounds, documents.
+        attachments: Media of the message, with their data; a caller may pass paths and the like, as to respond.
         history: Earlier messages, oldest first; ``ChatResponse.messages`` of earlier turns, chained.
         topic: The topic of the conversation so far; None at its start.
         collections: Where phase 2 searches; None for all stores of the config, an empty tuple for none.

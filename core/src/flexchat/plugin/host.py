@@ -56,7 +56,7 @@ BLOCKED_BY_CONFIG = "plugins.block"  # where a plugin was blocked, if a configur
 CORE_TABLES = frozenset(
     (
         *("conversations", "embedding", "include", "intent", "limits", "llms", "network", "plugins", "prompts"),
-        "questions",
+        *("media", "questions"),
         *("responses", "stores", "tools", "topic", "variables"),
     )
 )
