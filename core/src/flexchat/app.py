@@ -427,10 +427,9 @@ class FlexChat:
             ChatRequestError, UnknownTurnError, TurnNotWaitingError, StuckTurnError, StorageError: As resume; other
                 errors are reported by the handle.
         """
-        if only_if_fit:
-            await self._engine.check_fit(id, tenant=tenant)
+        steps = await self._engine.check_fit(id, tenant=tenant) if only_if_fit else ()
         return await self._start_resumed(
-            id, tenant=tenant, context=context, on_question=on_question, is_unasked=only_if_fit
+            id, tenant=tenant, context=context, on_question=on_question, is_unasked=only_if_fit, steps=steps
         )
 
     async def report_stuck(self, id: str, why: str, *, tenant: str = DEFAULT_TENANT) -> None:

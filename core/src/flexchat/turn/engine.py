@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -12,6 +12,7 @@ import attrs
 from ..calls.manager import ToolManager
 from ..config.model import Config
 from ..domain import ChatRequest, Profile, StreamEvent, TurnInfo
+from ..domain.journal import JournalEntry
 from ..domain.masking import Mask
 from ..domain.questions import OnQuestion
 from ..errors import ChatRequestError, StuckTurnError, ToolClashError
@@ -101,6 +102,7 @@ class TurnEngine:
         receiver: EventLog[StreamEvent] | None = None,
         is_closed: bool = False,
         is_unasked: bool = False,
+        steps: Sequence[JournalEntry] = (),
     ) -> ActiveTurn:
         """Take up an interrupted turn, and return it: run, it goes on where it stopped.
 
@@ -109,6 +111,7 @@ class TurnEngine:
             context, on_question: In place of those its request had, which are kept nowhere.
             is_closed: It does not go on: run, it fails with InterruptedTurnError, and is kept as far as it came.
             is_unasked: No caller requested this turn: it must be certain that this configuration is to answer it.
+            steps: Those that ``check_fit`` has read.
 
         Raises:
             ChatRequestError: No journal is kept.
@@ -118,7 +121,7 @@ class TurnEngine:
         # Both raise, if at all, before the turn is taken.
         outer, _ = outer_turn(), self.journal
         assert self.recorder is not None
-        journal, request = await self.recorder.acquire(id, tenant=tenant)
+        journal, request = await self.recorder.acquire(id, tenant=tenant, steps=steps)
         journal.is_closed = is_closed or bool(journal.turn.cancelled_by)
         try:
             if not journal.is_closed:
@@ -135,8 +138,8 @@ class TurnEngine:
         request = attrs.evolve(request, context=context, on_question=on_question)
         return self._active(info, request, sink, outer, journal)
 
-    async def check_fit(self, id: str, *, tenant: str) -> None:
-        """Check that this configuration fits a turn, which does not change.
+    async def check_fit(self, id: str, *, tenant: str) -> Sequence[JournalEntry]:
+        """Check that this configuration fits a turn, which does not change; return its steps.
 
         Raises:
             StuckTurnError: It does not, or the turn was interrupted too often; then it is left to a person.
@@ -149,6 +152,7 @@ class TurnEngine:
             await self.recorder.abandon(row, why)
             raise StuckTurnError(row.id, why)
         self._check_configuration(self.recorder.open(row, entries), is_unasked=True)
+        return entries
 
     @property
     def journal(self) -> TurnJournal:

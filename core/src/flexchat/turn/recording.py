@@ -148,14 +148,17 @@ class ConversationRecorder:
         owner, lease_s = self._lease.owner, self._lease.seconds
         return self.journal, await self.journal.acquire(id, tenant=tenant, owner=owner, lease_s=lease_s)
 
-    async def acquire(self, id: str, *, tenant: str) -> tuple[Journal, ChatRequest]:
+    async def acquire(self, id: str, *, tenant: str, steps: Sequence[JournalEntry] = ()) -> tuple[Journal, ChatRequest]:
         """Take up an interrupted turn; return its journal, and the request it began with.
+
+        Args:
+            steps: Those it had a moment ago. Only a runner adds some, so they are read again unless this is its first.
 
         Raises UnknownTurnError, TurnNotWaitingError or StorageError.
         """
         store, turn = await self._acquire(id, tenant)
         try:
-            _, entries = await store.read(turn.id, tenant=tenant)
+            entries = steps if turn.fence == 1 and steps else (await store.read(turn.id, tenant=tenant))[1]
             request = request_from_json(entries[0].data["request"])
         except Exception as error:
             # The turn is ours by now. It is released with the reason, so that no one resumes it unasked.

@@ -139,7 +139,7 @@ class Connections:
             while True:
                 try:
                     async with self._acquire(begin) as connection:
-                        result = await work(attrs.evolve(connection, is_again=is_again))
+                        result = await work(attrs.evolve(connection, is_again=True) if is_again else connection)
                     return result
                 except (psycopg.Error, OSError) as error:
                     # A failure before the first success is a configuration problem: report it at once.

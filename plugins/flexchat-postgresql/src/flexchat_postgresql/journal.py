@@ -42,20 +42,53 @@ _COLUMNS: LiteralString = (
     f"id, tenant, conversation, {_STATE}, message, owner, fence, began_at, ended_at, error, key, suspensions, "
     "cancelled_by, due_at, priority"  # order of _FIELDS
 )
-_BEGIN: LiteralString = """
-    INSERT INTO {s}.journal_turns
-    (id, tenant, conversation, state, message, owner, fence, began_at, key, due_at, priority)
-    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO NOTHING"""
-# Turns of a conversation that are accepted get their numbers in the order in which others see them: otherwise the
-# second could be acquired before the first is there. Their conversation may not have a row that could be locked.
-_IN_ORDER: LiteralString = "SELECT pg_advisory_xact_lock(hashtextextended(%s || ' ' || %s, 0))"
+_ROWS: LiteralString = (
+    # JSON in binary form: the text form escapes each quotation mark.
+    "unnest(%(turns)s::text[], %(numbers)s::bigint[], %(kinds)s::text[], %(data)b::text[], %(times)s::text[])"
+)
+# One statement is one round trip. Turns of a conversation that are accepted get their numbers in the order in which
+# others see them: otherwise the second could be acquired before the first is there. Their conversation may not have a
+# row that could be locked. A turn whose conversation has been deleted begins without it: the conversation is locked as
+# append does, and before any row of the journal.
+_BEGIN: LiteralString = f"""
+    WITH there AS MATERIALIZED (
+        SELECT FROM {{s}}.conversations c JOIN {{s}}.turns t ON t.tenant = c.tenant AND t.conversation = c.id
+        WHERE c.tenant = %(tenant)s AND c.id = %(conversation)s AND t.id = %(after)s FOR UPDATE OF c
+    ), place AS MATERIALIZED (
+        SELECT CASE WHEN %(after)s::text IS NULL OR EXISTS (SELECT FROM there) THEN %(conversation)s ELSE '' END AS its,
+        CASE WHEN %(state)s = 'accepted'
+            THEN pg_advisory_xact_lock(hashtextextended(%(tenant)s || ' ' || %(conversation)s, 0)) END,
+        CASE WHEN %(soon)s THEN set_config('synchronous_commit', 'off', true) END
+    ), keyed AS (
+        UPDATE {{s}}.turn_keys SET begun = true WHERE tenant = %(tenant)s AND key = %(key)s AND turn = %(id)s
+        RETURNING 1
+    ), begun AS (
+        INSERT INTO {{s}}.journal_turns
+        (id, tenant, conversation, state, message, owner, fence, began_at, key, due_at, priority)
+        SELECT %(id)s, %(tenant)s, its, %(state)s, %(message)s, %(owner)s, %(fence)s, %(began_at)s, %(key)s, %(due_at)s,
+        %(priority)s FROM place WHERE %(key)s = '' OR EXISTS (SELECT FROM keyed)
+        ON CONFLICT (id) DO NOTHING RETURNING conversation
+    ), written AS (
+        INSERT INTO {{s}}.journal_entries (turn, number, kind, data, at)
+        SELECT entry.* FROM begun, {_ROWS} entry
+    )
+    SELECT (SELECT conversation FROM begun), %(key)s = '' OR EXISTS (SELECT FROM keyed)"""
+# Nothing is added unless the turn is its owner's, and has all earlier steps.
+_APPEND: LiteralString = f"""
+    WITH held AS MATERIALIZED (
+        SELECT set_config('synchronous_commit', 'off', true) FROM {{s}}.journal_turns
+        WHERE id = %(id)s AND state = 'running' AND owner = %(owner)s AND fence = %(fence)s
+        AND (SELECT max(number) FROM {{s}}.journal_entries WHERE turn = %(id)s) = %(number)s - 1 FOR NO KEY UPDATE
+    )
+    INSERT INTO {{s}}.journal_entries (turn, number, kind, data, at)
+    SELECT entry.* FROM held, {_ROWS} entry"""
 _LOCKED: LiteralString = """
     SELECT state, fence, owner, ended_at, conversation,
     (SELECT coalesce(max(number), 0) FROM {s}.journal_entries WHERE turn = id), suspensions
     FROM {s}.journal_turns WHERE id = %s FOR NO KEY UPDATE"""
-_ENTRIES: LiteralString = """
-    INSERT INTO {s}.journal_entries (turn, number, kind, data, at)
-    SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::text[]) ON CONFLICT DO NOTHING"""
+_ENTRIES: LiteralString = f"""
+    INSERT INTO {{s}}.journal_entries (turn, number, kind, data, at)
+    SELECT * FROM {_ROWS} ON CONFLICT DO NOTHING"""
 _END: LiteralString = """
     WITH withdrawn AS (UPDATE {s}.questions SET state = 'withdrawn' WHERE turn = %(id)s AND state = 'open')
     UPDATE {s}.journal_turns SET state = %(state)s, ended_at = %(at)s, error = %(error)s WHERE id = %(id)s"""
@@ -64,11 +97,19 @@ _THERE: LiteralString = f"(conversation <> '' OR {_STATE} <> 'interrupted')"
 _FIND: LiteralString = f"""
     SELECT {_COLUMNS}, token FROM {{s}}.journal_turns e
     WHERE tenant = %(tenant)s AND id >= %(id)s AND id < %(end)s AND {_THERE} ORDER BY id LIMIT 2"""
-# Two subqueries that one look at an index answers, though thousands are accepted in one conversation. EXISTS would be
-# made a join with all of them, before the first is found.
-_OF_THE_SAME: LiteralString = "FROM {s}.journal_turns b WHERE b.tenant = e.tenant AND b.conversation = e.conversation"
-_NONE_RUNS: LiteralString = f"(SELECT b.number {_OF_THE_SAME} AND b.state IN ('running', 'suspended') LIMIT 1) IS NULL"
-_IS_NEXT: LiteralString = f"{_NONE_RUNS} AND e.number = (SELECT min(b.number) {_OF_THE_SAME} AND b.state = 'accepted')"
+_READ: LiteralString = f"""
+    SELECT f.*, n.number, n.kind, n.data, n.at FROM ({_FIND}) f LEFT JOIN {{s}}.journal_entries n ON n.turn = f.id
+    ORDER BY f.id, n.number"""
+_READ_EVENTS: LiteralString = f"""
+    SELECT f.*, n.number, n.name, n.data
+    FROM ({_FIND}) f LEFT JOIN {{s}}.journal_events n ON n.turn = f.id AND n.number > %(after)s
+    ORDER BY f.id, n.number"""
+# The column is_next holds until a turn that was not accepted begins in the conversation. One look at an index: EXISTS
+# would be made a join.
+_IS_NEXT: LiteralString = """is_next AND (
+    SELECT b.number FROM {s}.journal_turns b WHERE b.tenant = e.tenant AND b.conversation = e.conversation
+    AND b.state IN ('running', 'suspended') LIMIT 1
+) IS NULL"""
 # One statement, and one round trip. It may wait for the lock of another's acquisition, whose owner it does not see as
 # alive then: but the fence is another by then.
 _TAKE: LiteralString = f"""
@@ -106,31 +147,17 @@ _WAITING: LiteralString = f"""
 _LEFT: LiteralString = f"""
     SELECT {_COLUMNS} FROM {{s}}.journal_turns e WHERE state = 'running' AND error = '' AND NOT {LIVES}
     AND conversation <> '' ORDER BY number LIMIT %(limit)s"""
-# Among the first, or among all: then the first of each conversation is found once for all of them. The subqueries have
-# a limit or an offset, so that rows are looked at in their order, until there are enough.
-_FIRST_DUE: LiteralString = f"""
-    SELECT {_COLUMNS} FROM (
-        SELECT * FROM {{s}}.journal_turns WHERE state = 'accepted' AND due_at <= %(now)s
-        ORDER BY priority DESC, number LIMIT 100 + %(limit)s
-    ) e WHERE {_IS_NEXT} ORDER BY e.priority DESC, e.number LIMIT %(limit)s"""
-_DUE: LiteralString = f"""
-    SELECT {_COLUMNS} FROM (
-        SELECT e.* FROM {{s}}.journal_turns e JOIN (
-            SELECT min(number) AS number FROM {{s}}.journal_turns WHERE state = 'accepted' GROUP BY tenant, conversation
-        ) f ON e.number = f.number
-        WHERE state = 'accepted' AND due_at <= %(now)s ORDER BY priority DESC, e.number OFFSET 0
-    ) e WHERE {_NONE_RUNS} ORDER BY e.priority DESC, e.number LIMIT %(limit)s"""
-_RESUMABLE: LiteralString = f"({_LEFT}) UNION ALL ({_DUE})"
-_FIRST_RESUMABLE: LiteralString = f"({_LEFT}) UNION ALL ({_FIRST_DUE})"
+_RESUMABLE: LiteralString = f"""
+    ({_LEFT}) UNION ALL (
+        SELECT {_COLUMNS} FROM {{s}}.journal_turns e WHERE state = 'accepted' AND {_IS_NEXT} AND due_at <= %(now)s
+        ORDER BY priority DESC, number LIMIT %(limit)s
+    )"""
 _EVENTS: LiteralString = """
     INSERT INTO {s}.journal_events (turn, number, name, data)
     SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[]) ON CONFLICT DO NOTHING"""
 _DELETE: LiteralString = f"""
     DELETE FROM {{s}}.journal_turns e WHERE tenant = %s AND conversation = %s AND {_STATE} <> 'running'"""
 _PART: LiteralString = "UPDATE {s}.journal_turns SET conversation = '' WHERE tenant = %s AND conversation = %s"
-_HAS_TURN: LiteralString = """
-    SELECT 1 FROM {s}.conversations c JOIN {s}.turns t ON t.tenant = c.tenant AND t.conversation = c.id
-    WHERE c.tenant = %s AND c.id = %s AND t.id = %s FOR UPDATE OF c"""
 _DELETE_DEAD: LiteralString = f"""
     DELETE FROM {{s}}.journal_turns e WHERE conversation = '' AND {_STATE} = 'interrupted'"""
 _DISCARD: LiteralString = "UPDATE {s}.journal_turns SET message = '' WHERE id = %s"
@@ -142,7 +169,6 @@ _BIND: LiteralString = """
     SET turn = excluded.turn, digest = excluded.digest, begun = false, bound_at = excluded.bound_at
     WHERE k.turn = %s AND k.begun = %s"""
 _BOUND: LiteralString = "SELECT turn, digest, begun, bound_at FROM {s}.turn_keys WHERE tenant = %s AND key = %s"
-_KEY_BEGUN: LiteralString = "UPDATE {s}.turn_keys SET begun = true WHERE tenant = %s AND key = %s AND turn = %s"
 
 _LOST_WITHIN_S = 30.0
 """Seconds until an asynchronous commit is on disk: at most three times wal_writer_delay, whose maximum is 10 s."""
@@ -184,14 +210,25 @@ class PostgresqlJournal:
             if lease_s is not None and not is_accepted:
                 await extend(connection, turn.owner, lease_s)
             conversation = await self._add(connection, turn, rows, after=_after(entries))
-            if questions and conversation:
-                await question_rows.add(connection, questions, conversation)
-            if questions or is_accepted:
+            if questions:
+                if conversation:
+                    await question_rows.add(connection, questions, conversation)
                 self.notices.send(connection, turn.id)
 
+        async def write_alone(connection: Connection) -> bool:
+            if rows[0][1] == 1:
+                return await self._begin(connection, turn, rows, _after(entries), soon=not is_accepted) is not None
+            values = {"id": turn.id, "owner": turn.owner, "fence": turn.fence, "number": rows[0][1], **_columns(rows)}
+            return (await connection.execute(_APPEND, values)).rowcount > 0
+
+        # Most writes are one statement. Without effect, it is for the transaction to find out why.
+        is_simple = (
+            rows and not questions and (is_accepted or lease_s is None) and all(row[2] != "reply" for row in rows)
+        )
         # A step need not be durable before the next one: a crash of the server is repaired from memory, and the
         # turn's end is committed synchronously. A question that someone may have seen must be there for the reply.
-        await self._connections.repeated(write, soon=not questions and not is_accepted)
+        if not is_simple or not await self._connections.repeated(write_alone, alone=True):
+            await self._connections.repeated(write, soon=not questions and not is_accepted)
         if not is_accepted:
             self._remember(turn.id, rows)
 
@@ -223,7 +260,7 @@ class PostgresqlJournal:
         async def take(connection: Connection) -> JournaledTurn:
             rows = await connection.rows(_TAKE, {"id": storable(id), **values})
             if not rows:
-                turn, its_token = await self._find(connection, id, tenant)
+                turn, ((its_token,),) = await self._find(connection, id, tenant)
                 if its_token == token:
                     return turn  # an earlier attempt was committed
                 # Of the beginning of an id; or again, as it may have changed meanwhile.
@@ -393,11 +430,7 @@ class PostgresqlJournal:
         """Return the turns of all tenants that can go on; see TurnJournal."""
         values: dict[str, object] = {"limit": max(limit, 0), "now": effect_rows.now_text()}
 
-        async def find(connection: Connection) -> builtins.list[Row]:
-            rows = await connection.rows(_FIRST_RESUMABLE, values)
-            return rows if len(rows) >= limit else await connection.rows(_RESUMABLE, values)
-
-        rows = await self._connections.repeated(find, alone=True)
+        rows = await self._connections.repeated(lambda connection: connection.rows(_RESUMABLE, values), alone=True)
         # Each half is in order, but a parallel plan may mix them.
         return sorted(map(_turn, rows), key=lambda turn: turn.state == "accepted")[: max(limit, 0)]
 
@@ -421,28 +454,25 @@ class PostgresqlJournal:
 
     async def events(self, id: str, *, tenant: str, after: int = 0) -> tuple[JournaledTurn, Sequence[JournaledEvent]]:
         """Return a turn and its events after number *after*; see TurnJournal."""
-        query = """
-            SELECT number, name, data FROM {s}.journal_events WHERE turn = %s AND number > %s ORDER BY number"""
-        async with self._connections.transaction() as connection:
-            turn, _ = await self._find(connection, id, tenant)
-            if turn.id != id:
-                raise UnknownTurnError(id)
-            rows = await connection.rows(query, (id, after))
-        return turn, [JournaledEvent(*row) for row in rows]
+        turn, rows = await self._connections.repeated(
+            lambda connection: self._find(connection, id, tenant, _READ_EVENTS, after=after), alone=True
+        )
+        if turn.id != id:
+            raise UnknownTurnError(id)
+        return turn, [JournaledEvent(*row) for _, *row in rows if row[0] is not None]
 
     async def read(self, id: str, *, tenant: str) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
         """Return a turn with its steps; see TurnJournal."""
-
-        async def find(connection: Connection) -> tuple[JournaledTurn, Sequence[Any]]:
-            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            turn, _ = await self._find(connection, id, tenant)
-            query = "SELECT number, kind, data, at FROM {s}.journal_entries WHERE turn = %s ORDER BY number"
-            return turn, await connection.rows(query, (turn.id,))
-
         # Repeated across a restart: a turn whose steps cannot be read once it is acquired is left to a person.
-        turn, rows = await self._connections.repeated(find)
+        turn, rows = await self._connections.repeated(
+            lambda connection: self._find(connection, id, tenant, _READ), alone=True
+        )
         try:
-            return turn, [JournalEntry(number=n, kind=kind, data=json.loads(data), at=at) for n, kind, data, at in rows]
+            return turn, [
+                JournalEntry(number=number, kind=kind, data=json.loads(data), at=at)
+                for _, number, kind, data, at in rows
+                if number is not None
+            ]
         except ValueError as error:
             raise StorageError(f"turns: the steps of {id} cannot be read: {error}") from None
 
@@ -559,13 +589,13 @@ class PostgresqlJournal:
         if is_accepted:
             turn = attrs.evolve(turn, owner="", fence=0)
         first = rows[0][1] if rows else None
-        row = await self._begin(connection, turn, after) if first == 1 else None
-        if row is None:
-            row = await connection.row(_LOCKED, (turn.id,))
+        if first == 1 and (conversation := await self._begin(connection, turn, rows, after)) is not None:
+            return conversation
+        row = await connection.row(_LOCKED, (turn.id,))
         again = [row for _, row in self._recent.get(turn.id, ())]
         # The row is gone though it was committed: restore it, but only with all its steps, from the first one on.
         if row is None and again and again[0][1] == 1:
-            await self._begin(connection, turn, json.loads(again[0][3]).get("after"))
+            await self._begin(connection, turn, again, json.loads(again[0][3]).get("after"))
             row = await connection.row(_LOCKED, (turn.id,))
         if row is not None and is_accepted and row[0] != "accepted" and rows and rows[-1][1] <= row[5]:
             return str(row[4])  # written by an earlier attempt, and acquired since
@@ -576,29 +606,42 @@ class PostgresqlJournal:
         if missing:
             if missing[0][1] > last + 1:
                 raise StorageError(f"turns: step {last + 1} of {turn.id} is missing: the database has lost it")
-            await connection.execute(_ENTRIES, tuple(map(list, zip(*missing, strict=True))))
+            await connection.execute(_ENTRIES, _columns(missing))
             replies = [storable(f"{json.loads(row[3]).get('id')}") for row in missing if row[2] == "reply"]
             if replies:
                 await connection.execute(_RECORDED, (turn.id, replies))
         return str(row[4])
 
-    async def _begin(self, connection: Connection, turn: JournaledTurn, after: str | None) -> tuple[Any, ...] | None:
-        """Insert a turn's row and return what _LOCKED would find; None if there was one, from an earlier attempt."""
-        state = "accepted" if turn.state == "accepted" else "running"
-        if state == "accepted":
-            await connection.execute(_IN_ORDER, (turn.tenant, turn.conversation))
-        last = (turn.tenant, turn.conversation, after)
-        # With the lock that append takes, and before any row of the journal is locked: see append.
-        if after is not None and await connection.row(_HAS_TURN, last) is None:
-            turn = attrs.evolve(turn, conversation="")
-        began_at = turn.began_at or effect_rows.now_text()
-        ids = (turn.id, turn.tenant, turn.conversation)
-        values = (*ids, state, storable(turn.message), turn.owner, turn.fence, began_at)
-        inserted = await connection.execute(_BEGIN, (*values, turn.key, turn.due_at, turn.priority))
-        key = (turn.tenant, turn.key, turn.id)
-        if turn.key and not (await connection.execute(_KEY_BEGUN, key)).rowcount:
+    async def _begin(
+        self,
+        connection: Connection,
+        turn: JournaledTurn,
+        rows: Sequence[_Row],
+        after: str | None,
+        *,
+        soon: bool = False,
+    ) -> str | None:
+        """Insert a turn's row and its first steps, and return its conversation; None if there was one before.
+
+        Args:
+            soon: Commit asynchronously.
+
+        Raises:
+            LostTurnError: Its key stands for another turn by now; nothing is written.
+        """
+        is_accepted = turn.state == "accepted"
+        values = {name: getattr(turn, name) for name in ("id", "tenant", "conversation", "key", "due_at", "priority")}
+        values |= {"after": after, "soon": soon, "message": storable(turn.message)}
+        values |= (
+            {"state": "accepted", "owner": "", "fence": 0}
+            if is_accepted
+            else {"state": "running", "owner": turn.owner, "fence": turn.fence}
+        )
+        values["began_at"] = turn.began_at or effect_rows.now_text()
+        row = await connection.row(_BEGIN, {**values, **_columns(rows)})
+        if row is None or not row[1]:
             raise LostTurnError(turn.id)
-        return (state, turn.fence, turn.owner, "", turn.conversation, 0) if inserted.rowcount else None
+        return row[0]
 
     def _remember(self, turn: str, rows: Sequence[_Row]) -> None:
         now = time.monotonic()
@@ -608,21 +651,24 @@ class PostgresqlJournal:
         recent = [(at, row) for at, row in self._recent.get(turn, ()) if at > now - _LOST_WITHIN_S]
         self._recent[turn] = recent + [(now, row) for row in rows]
 
-    async def _find(self, connection: Connection, id: str, tenant: str) -> tuple[JournaledTurn, str]:
-        """Return the turn whose id is *id* or starts with it, and the token of its last acquisition.
+    async def _find(
+        self, connection: Connection, id: str, tenant: str, statement: LiteralString = _FIND, **values: object
+    ) -> tuple[JournaledTurn, Sequence[Row]]:
+        """Return the turn whose id is *id* or starts with it, and what else the statement has: first its token.
 
         Raises:
             UnknownTurnError: No turn of the tenant matches, or several do.
         """
         if not id or id != storable(id):
             raise UnknownTurnError(id)
-        values = {"tenant": tenant, "id": id, "end": id + "g"}  # ids are hexadecimal
-        rows = await connection.rows(_FIND, values)
+        # Ids are hexadecimal.
+        rows = await connection.rows(statement, {"tenant": tenant, "id": id, "end": id + "g", **values})
         if not rows:
             raise UnknownTurnError(id)
-        if len(rows) > 1 and rows[0][0] != id:
+        found = rows[0][0]
+        if rows[-1][0] != found != id:
             raise UnknownTurnError(id, several=True)
-        return _turn(rows[0]), rows[0][-1]
+        return _turn(rows[0]), [row[len(_FIELDS) :] for row in rows if row[0] == found]
 
 
 def _row(turn: str, entry: JournalEntry) -> _Row:
@@ -631,6 +677,11 @@ def _row(turn: str, entry: JournalEntry) -> _Row:
         return turn, entry.number, entry.kind, json.dumps(entry.data, separators=(",", ":"), default=str), entry.at
     except (TypeError, ValueError, RecursionError) as error:
         raise StorageError(f"turns: step {entry.number} of {turn} cannot be written as JSON: {error}") from None
+
+
+def _columns(rows: Sequence[_Row]) -> dict[str, object]:
+    names = ("turns", "numbers", "kinds", "data", "times")
+    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
 
 def _after(entries: Sequence[JournalEntry]) -> str | None:

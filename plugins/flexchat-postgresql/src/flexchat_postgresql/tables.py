@@ -170,4 +170,31 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
     CREATE INDEX effects_pending ON {s}.effects (claimed_at) WHERE state = 'pending';
     CREATE INDEX questions_remembered ON {s}.questions (tenant, remembered) WHERE remembered <> ''
     """,
+    # Which accepted turn of a conversation is next, in a column: thousands may wait behind one that runs. A function:
+    # its statements see what was committed while it waited for the lock that accepting a turn holds.
+    """
+    ALTER TABLE {s}.journal_turns ADD COLUMN is_next boolean NOT NULL DEFAULT false;
+    UPDATE {s}.journal_turns SET is_next = true WHERE number IN (
+        SELECT min(number) FROM {s}.journal_turns WHERE state = 'accepted' GROUP BY tenant, conversation
+    );
+    DROP INDEX {s}.journal_turns_accepted;
+    CREATE INDEX journal_turns_next ON {s}.journal_turns (priority DESC, number) WHERE state = 'accepted' AND is_next;
+    CREATE FUNCTION {s}.mark_next() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        PERFORM pg_advisory_xact_lock(hashtextextended(NEW.tenant || ' ' || NEW.conversation, 0));
+        UPDATE {s}.journal_turns SET is_next = true
+        WHERE NOT is_next AND number = (
+            SELECT min(number) FROM {s}.journal_turns
+            WHERE tenant = NEW.tenant AND conversation = NEW.conversation AND state = 'accepted'
+        ) AND NOT EXISTS (
+            SELECT FROM {s}.journal_turns
+            WHERE tenant = NEW.tenant AND conversation = NEW.conversation AND state IN ('running', 'suspended')
+        );
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER journal_turns_begun AFTER INSERT ON {s}.journal_turns
+        FOR EACH ROW WHEN (NEW.state = 'accepted') EXECUTE FUNCTION {s}.mark_next();
+    CREATE TRIGGER journal_turns_ended AFTER UPDATE OF ended_at ON {s}.journal_turns
+        FOR EACH ROW WHEN (NEW.ended_at <> '' AND NEW.conversation <> '') EXECUTE FUNCTION {s}.mark_next()
+    """,
 )

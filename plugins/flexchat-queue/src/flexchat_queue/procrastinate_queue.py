@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, LiteralString, TypeVar
@@ -55,9 +56,9 @@ _SETUP: LiteralString = """
 _ENQUEUE: LiteralString = """
     WITH new AS (
         SELECT n.*, row_number() OVER (PARTITION BY n.tenant, n.class, n.has_begun ORDER BY n.place)::int - 1 AS nth
-        FROM unnest(%(turns)s::text[], %(tenants)s::text[], %(locks)s::text[], %(classes)s::int[],
-            %(is_first)s::bool[], %(has_begun)s::bool[])
-            WITH ORDINALITY AS n(turn, tenant, lock, class, is_first, has_begun, place)
+        FROM ROWS FROM (json_to_recordset(%(turns)s::json)
+            AS (turn text, tenant text, lock text, class int, is_first bool, has_begun bool)
+        ) WITH ORDINALITY AS n(turn, tenant, lock, class, is_first, has_begun, place)
         WHERE NOT EXISTS (
             SELECT FROM procrastinate_jobs j WHERE j.args->>'turn' = n.turn AND j.status IN ('todo', 'doing'))
     ), clocked AS (
@@ -119,17 +120,21 @@ class ProcrastinateQueue:
 
     async def enqueue(self, turns: Sequence[QueuedTurn]) -> int:
         """Add turns; see TurnQueue."""
-        columns = {
-            "turns": [turn.id for turn in turns],
-            "tenants": [turn.tenant for turn in turns],
-            "locks": [_lock_of(turn) for turn in turns],
-            "classes": [max(-_MAX_PRIORITY, min(turn.priority, _MAX_PRIORITY)) for turn in turns],
-            "is_first": [turn.is_first for turn in turns],
-            "has_begun": [turn.has_begun for turn in turns],
-        }
+        rows = [
+            {
+                "turn": turn.id,
+                "tenant": turn.tenant,
+                "lock": _lock_of(turn),
+                "class": max(-_MAX_PRIORITY, min(turn.priority, _MAX_PRIORITY)),
+                "is_first": turn.is_first,
+                "has_begun": turn.has_begun,
+            }
+            for turn in turns
+        ]
+        values = {"turns": json.dumps(rows), "step": _STEP, "start": _START, "queue": QUEUE}
 
         async def add(connection: Connection) -> int:
-            row = await connection.row(_ENQUEUE, {**columns, "step": _STEP, "start": _START, "queue": QUEUE})
+            row = await connection.row(_ENQUEUE, values)
             return int(row[0]) if row else 0
 
         if not turns:

@@ -114,17 +114,19 @@ class Worker:
 
     async def _pause(self) -> None:
         """Wait until a turn here has ended or, with room for another, until the queue may have one."""
-        waiting: list[asyncio.Task[object]] = [asyncio.create_task(self._changed.wait())]
-        if len(self._running) < self._concurrency:
+        if len(self._running) < self._concurrency and not self._changed.is_set():
             # At random times: news wakes all workers together, and the same one would be first from then on.
-            waiting.append(asyncio.create_task(self._queue.wait(POLL_S * random.uniform(0.5, 1))))
-        try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self._changed.clear()
-            for task in waiting:
-                task.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
+            news = self._queue.wait(POLL_S * random.uniform(0.5, 1))
+            waiting = [asyncio.create_task(self._changed.wait()), asyncio.create_task(news)]
+            try:
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in waiting:
+                    task.cancel()
+                await asyncio.gather(*waiting, return_exceptions=True)
+        else:
+            await self._changed.wait()
+        self._changed.clear()
 
     async def _serve(self, lease: Lease) -> None:
         try:
