@@ -213,7 +213,8 @@ async def test_a_response_format_is_held(asking, model):
     ("more", "said"),
     [
         ({"n": 2}, "one answer"),
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools run on the server"),
+        ({"tools": [{"type": "custom", "custom": {"name": "f"}}]}, "are functions here, not 'custom'"),
+        ({"functions": [{"name": "f"}]}, "give them as tools"),
         ({"logprobs": True}, "probabilities"),
         ({"temperature": 9}, "temperature"),
         ({"seed": 10**30}, "seed"),

@@ -17,7 +17,7 @@ def call(id, name="f", arguments="{}"):
 
 def test_the_last_message_is_the_question_and_the_rest_is_history():
     """developer is system; parts of text are joined."""
-    question, history = read_messages(
+    read = read_messages(
         [
             {"role": "system", "content": "be brief"},
             {"role": "developer", "content": [{"type": "text", "text": "and kind"}]},
@@ -26,15 +26,15 @@ def test_the_last_message_is_the_question_and_the_rest_is_history():
             ASKED,
         ]
     )
-    assert question == "now?"
-    assert [type(m) for m in history] == [SystemMessage, SystemMessage, UserMessage, AssistantMessage]
-    assert [m.content for m in history] == ["be brief", "and kind", "ab", "c"]
+    assert read.question.content == "now?"
+    assert [type(m) for m in read.history] == [SystemMessage, SystemMessage, UserMessage, AssistantMessage]
+    assert [m.content for m in read.history] == ["be brief", "and kind", "ab", "c"]
 
 
 def test_instructions_behind_the_question_are_kept():
     """Some clients put them last."""
-    question, history = read_messages([ASKED, {"role": "system", "content": "in French"}])
-    assert (question, [m.content for m in history]) == ("now?", ["in French"])
+    read = read_messages([ASKED, {"role": "system", "content": "in French"}])
+    assert (read.question.content, [m.content for m in read.history]) == ("now?", ["in French"])
 
 
 def test_calls_and_their_results_belong_together_though_ids_come_again():
@@ -43,7 +43,7 @@ def test_calls_and_their_results_belong_together_though_ids_come_again():
         {"role": "assistant", "content": None, "tool_calls": [call("call_0")]},
         {"role": "tool", "tool_call_id": "call_0", "content": "1"},
     ]
-    _, history = read_messages([*turn, *turn, ASKED])
+    history = read_messages([*turn, *turn, ASKED]).history
     assert repair_history(history) == (history, ())
     assert history[0].tool_calls[0].id != history[2].tool_calls[0].id
     assert history[1].name == "f"
@@ -51,7 +51,7 @@ def test_calls_and_their_results_belong_together_though_ids_come_again():
 
 def test_a_call_without_a_result_is_repaired_by_the_turn():
     """And a result without a call is refused, as OpenAI does."""
-    _, history = read_messages([{"role": "assistant", "content": "", "tool_calls": [call("a")]}, ASKED])
+    history = read_messages([{"role": "assistant", "content": "", "tool_calls": [call("a")]}, ASKED]).history
     repaired, notes = repair_history(history)
     assert len(notes) == 1
     assert isinstance(repaired[1], ToolMessage)
@@ -97,9 +97,11 @@ _MESSAGES = st.fixed_dictionaries(
 def test_any_messages_are_read_or_refused(messages):
     """Never anything else, and what is read can be repaired."""
     try:
-        question, history = read_messages(messages)
+        read = read_messages(messages)
     except ApiError:
         return
-    assert question.strip()
-    repaired, _ = repair_history(history)
-    assert repair_history(repaired) == (repaired, ())
+    assert read.question.content.strip()
+    for part in (read.history, (read.question, *read.continuation)):
+        repaired, _ = repair_history(part)
+        assert repair_history(repaired) == (repaired, ())
+    assert not read.continuation or isinstance(read.continuation[-1], ToolMessage)

@@ -95,7 +95,11 @@ async def _chat(call: Call) -> Reply:
         async with call.serving.chat() as chat:
             turn = await chat.respond(**request, tenant=call.tenant)
         return await _answered(call, turn_data(turn), {})
-    joined, is_repeat = await turns.join(call.tenant, call.key, lambda chat: (chat, request))
+
+    async def ask(chat: FlexChat) -> tuple[FlexChat, Mapping[str, Any]]:
+        return chat, request
+
+    joined, is_repeat = await turns.join(call.tenant, call.key, ask)
     headers = REPLAYED if is_repeat else {}
     if not is_stream:
         with turns.listening(joined):

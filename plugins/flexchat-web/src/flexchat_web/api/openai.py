@@ -13,9 +13,11 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
-from flexchat import FlexChat, StreamEvent, TurnCancelled, TurnFailed
+import attrs
+from flexchat import ChatRequestError, FlexChat, StreamEvent, ToolCall, Turn, TurnCancelled, TurnFailed
 from flexchat.host import ResponseRule, RuleTools, did_you_mean
 from flexchat_sdk import Reasoning
 
@@ -25,6 +27,16 @@ from ..problems import ApiError
 from ..sending import turn_reply
 from ..serving import Serving
 from ..shapes import NULLABLE_SWITCH, listed, record
+from .caller_tools import (
+    CHOICE,
+    FUNCTION,
+    MAX_TOOLS,
+    HeldAnswers,
+    read_caller_tools,
+    renamed,
+    results_of,
+    with_held,
+)
 from .chat import REPLAYED
 from .models import named_models
 from .openai_format import chunks, completion, read_messages, unread_part
@@ -63,6 +75,7 @@ _PART = {
     "properties": {"type": {"enum": ["text", "refusal"]}, "text": shapes.TEXT, "refusal": shapes.TEXT},
     "anyOf": [{"properties": {"type": {"const": kind}}, "required": ["type", kind]} for kind in ("text", "refusal")],
 }
+_TOOL = record({"type": {"const": "function"}, "function": FUNCTION})
 _CALL = record({"function": record({"name": _NAME}, arguments=str | None)}, id=str | None)
 _MESSAGE = record(
     {"role": {"enum": ["system", "developer", "user", "assistant", "tool"]}},
@@ -92,12 +105,12 @@ _COMPLETIONS = {
         reasoning_effort=shapes.EFFORT,
         response_format=_FORM,
         n={"enum": [None, 1]},
-        tools=_NO_TOOLS,
+        tools={"type": ["array", "null"], "items": _TOOL, "maxItems": MAX_TOOLS},
         functions=_NO_TOOLS,
         logprobs={"enum": [None, False]},
         variables=shapes.VARIABLES,
         conversation={"anyOf": [shapes.CONVERSATION_ID, {"type": "null"}]},
-        **shapes.MODEL_OPTIONS,
+        **{**shapes.MODEL_OPTIONS, "tool_choice": CHOICE},
     ),
     "examples": [{"model": PHASES, "messages": [{"role": "user", "content": "What is 2 + 2?"}]}],
 }
@@ -115,8 +128,11 @@ _MODEL = record({"id": str, "object": str, "created": int, "owned_by": str})
 
 def _refusal(body: Any) -> str | None:
     fields = body if isinstance(body, dict) else {}
-    if fields.get("tools") or fields.get("functions"):
-        return "tools: this server's own tools run on the server, and a client cannot bring others; leave tools out"
+    if fields.get("functions"):
+        return "functions: this old form is not read; give them as tools"
+    for index, tool in enumerate(tools if isinstance(tools := fields.get("tools"), list) else ()):
+        if isinstance(tool, dict) and tool.get("type") != "function":
+            return f"tools[{index}].type: a client's tools are functions here, not {tool.get('type')!r:.40}"
     if fields.get("n") not in (None, 1):
         return "n: this server gives one answer; leave n out"
     if fields.get("logprobs"):
@@ -169,28 +185,55 @@ class Repeats:
     openai_errors=True,
 )
 async def create_chat_completion(call: Call) -> Reply:
-    """Create a chat completion, as OpenAI's API does. Tools run on the server."""
-    turns, warnings = call.serving.shared(Turns), list[str]()
+    """Create a chat completion, as OpenAI's API does. The configuration's tools run on the server."""
+    turns, reading = call.serving.shared(Turns), Reading()
     key, patience_s = call.key, math.inf
     if key is None:
         key, patience_s = call.serving.shared(Repeats).key_of(call.tenant, call.body, call.retries), ABANDONED_S
-    turn, is_repeat = await turns.join(
-        call.tenant, key, lambda chat: _read_request(call, chat, warnings), is_silent=True, patience_s=patience_s
-    )
+    try:
+        turn, is_repeat = await turns.join(
+            call.tenant, key, lambda chat: _read_request(call, chat, reading), is_silent=True, patience_s=patience_s
+        )
+    except ChatRequestError as error:
+        raise renamed(error) from None
     headers = REPLAYED if is_repeat else {}
     if call.body.get("stream"):
-        return Stream(_events(call, turns, turn, tuple(warnings)), headers)
+        return Stream(_events(call, turns, turn, reading), headers)
     with turns.listening(turn):
         result = await turn.handle.result()
     if result.status == "cancelled":
         raise _cancelled()
-    answer = completion(result, call.body["model"], tuple(warnings))
+    calls = await reading.calls(call, result)
+    answer = completion(result, call.body["model"], tuple(reading.warnings), calls)
     return await turn_reply(call.serving, result.content, answer, headers)
 
 
-async def _events(call: Call, turns: Turns, turn: ServedTurn, warnings: tuple[str, ...]) -> AsyncGenerator[Event, None]:
+@attrs.define
+class Reading:
+    """What is found while a request is read.
+
+    Attributes:
+        warnings: What is not done as requested.
+        asked: How many messages of its turn are the request's.
+    """
+
+    warnings: list[str] = attrs.field(factory=list)
+    asked: int = 1
+
+    async def calls(self, call: Call, turn: Turn) -> list[tuple[str, ToolCall]]:
+        """Return the calls with which the turn ended, with their ids for the client; see HeldAnswers."""
+        async with call.serving.chat() as chat:
+            return await call.serving.shared(HeldAnswers).calls(chat, call.tenant, turn, asked=self.asked)
+
+
+async def _events(call: Call, turns: Turns, turn: ServedTurn, reading: Reading) -> AsyncGenerator[Event, None]:
     include_usage = bool((call.body.get("stream_options") or {}).get("include_usage"))
-    events = chunks(_happenings(turn), call.body["model"], warnings, include_usage=include_usage)
+
+    async def calls(ended: Turn) -> list[tuple[str, ToolCall]]:
+        return await reading.calls(call, ended)
+
+    model, warnings = call.body["model"], tuple(reading.warnings)
+    events = chunks(_happenings(turn), model, warnings, calls, include_usage=include_usage)
     with turns.listening(turn):
         async with aclosing(events):
             async for event in events:
@@ -212,24 +255,34 @@ def _cancelled() -> ApiError:
     return ApiError(409, text, kind="cancelled", headers={"x-should-retry": "false"})
 
 
-def _read_request(call: Call, chat: FlexChat, warnings: list[str]) -> tuple[FlexChat, Mapping[str, Any]]:
+async def _read_request(call: Call, chat: FlexChat, reading: Reading) -> tuple[FlexChat, Mapping[str, Any]]:
     """Return the chat that answers a request and the arguments of respond; add what is not done as requested."""
-    body = call.body
-    message, history = read_messages(body["messages"])
-    form = body.get("response_format")
-    request = {
-        "message": message,
-        "history": history,
+    body, warnings = call.body, reading.warnings
+    form, entries = body.get("response_format"), body["messages"]
+    request: dict[str, Any] = {
         "response_format": None if form is None or form["type"] == "text" else form,
         "variables": body.get("variables"),
     }
-    if body.get("conversation"):
-        if history:
-            warnings.append("messages before the last are ignored: the conversation has its own")
-        request |= {"conversation": body["conversation"], "history": ()}
+    results = [*takewhile(lambda entry: entry["role"] == "tool", reversed(entries))][::-1]
+    if body.get("conversation") and results:
+        message, continuation = await results_of(results, chat, call.tenant, body["conversation"])
+        request |= {"message": message, "continuation": continuation, "conversation": body["conversation"]}
+        has_more, reading.asked = len(entries) > len(results), len(continuation)
+    else:
+        entries = await with_held(entries, call.serving.shared(HeldAnswers), chat, call.tenant)
+        dialogue = read_messages(entries)
+        request |= {"message": dialogue.question.content, "attachments": dialogue.question.media}
+        request |= {"history": dialogue.history, "continuation": dialogue.continuation}
+        has_more, reading.asked = bool(dialogue.history), 1 + len(dialogue.continuation)
+        if body.get("conversation"):
+            request |= {"conversation": body["conversation"], "history": ()}
+    if body.get("conversation") and has_more:
+        warnings.append("messages before the last are ignored: the conversation has its own")
+    request |= read_caller_tools([tool["function"] for tool in body.get("tools") or ()], body)
     warnings += [f"{name} is ignored by this server" for name in _UNREAD if body.get(name)]
     if body["model"] == PHASES:
-        ignored = [name for name in (*_OPTIONS, "max_completion_tokens") if body.get(name) not in (None, "auto")]
+        unused = [name for name in (*_OPTIONS, "max_completion_tokens") if name not in request]
+        ignored = [name for name in unused if body.get(name) not in (None, "auto")]
         warnings += [f"{name} is ignored: the rule that answers decides it; name a model to set it" for name in ignored]
     else:
         if body.get("variables"):
@@ -255,7 +308,7 @@ def _rule(serving: Serving, chat: FlexChat, body: Mapping[str, Any]) -> Response
         seed=None if seed is None else int(seed),
         reasoning=Reasoning(effort=effort) if effort else None,
         tools=RuleTools(
-            enabled=body.get("tool_choice") != "none",
+            enabled=body.get("tool_choice") != "none" or bool(body.get("tools")),
             choice="required" if body.get("tool_choice") == "required" else "auto",
             parallel=body.get("parallel_tool_calls"),
         ),

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
 import attrs
 import flexchat
 from flexchat import StreamEvent, Turn, Usage
-from flexchat.host import TurnEvent
+from flexchat.host import TurnEvent, repair_history
 
 from ..operations import Event
 from ..problems import ApiError
@@ -24,31 +24,50 @@ _REASONS = {"length": "length", "content_filter": "content_filter"}
 """Those of our finish reasons that OpenAI's clients know; all others become a normal end."""
 
 
-def read_messages(messages: Sequence[Mapping[str, Any]]) -> tuple[str, tuple[flexchat.Message, ...]]:
-    """Return the user's question and the history, including the client's instructions.
+@attrs.frozen
+class Dialogue:
+    """The messages of a request.
+
+    Attributes:
+        question: The last message of the user.
+        history: What precedes it, and the client's instructions.
+        continuation: What follows it: answers that call tools of the client, and the results.
+    """
+
+    question: flexchat.UserMessage
+    history: tuple[flexchat.Message, ...]
+    continuation: tuple[flexchat.Message, ...] = ()
+
+
+def read_messages(messages: Sequence[Mapping[str, Any] | flexchat.Message], name: str = "messages") -> Dialogue:
+    """Return the user's question, and what comes before and after it.
 
     The turn supplies a result for a call without one.
 
     Raises:
-        ApiError: 400: a message cannot be read, or the last one is not the user's.
+        ApiError: 400: a message cannot be read, or the last one is neither the user's nor a result.
 
     Source: wire format of Chat Completions, "messages".
     """
     if unread := unread_part(messages):
         raise _refused(unread.partition(": ")[2], unread.partition(": ")[0])
     try:
-        history = [*flexchat.read_history(messages, "messages")]
+        history = [*flexchat.read_history(messages, name)]
     except flexchat.ChatRequestError as error:
         place, _, why = str(error).partition(": ")
         raise _refused(why, place) from None
-    place_of_question = next(
-        (i for i in range(len(history) - 1, -1, -1) if not isinstance(history[i], flexchat.SystemMessage)), None
-    )
-    if place_of_question is None or not isinstance(last := history.pop(place_of_question), flexchat.UserMessage):
-        raise _refused("the last message must be the user's", "messages")
-    if not last.content.strip():
-        raise _refused("the last message is empty", f"messages[{place_of_question}].content")
-    return last.content, tuple(history)
+    at = next((i for i in range(len(history) - 1, -1, -1) if isinstance(history[i], flexchat.UserMessage)), None)
+    after = [] if at is None else history[at + 1 :]
+    dialogue = [message for message in after if not isinstance(message, flexchat.SystemMessage)]
+    if at is None or (dialogue and not isinstance(dialogue[-1], flexchat.ToolMessage)):
+        raise _refused("the last message must be the user's, or the result of a call", name)
+    question = history[at]
+    assert isinstance(question, flexchat.UserMessage)
+    if not question.content.strip() and not question.media:
+        raise _refused("the last message of the user is empty", f"{name}[{at}].content")
+    instructions = [message for message in after if isinstance(message, flexchat.SystemMessage)]
+    _, *continuation = repair_history((question, *dialogue))[0]
+    return Dialogue(question, (*history[:at], *instructions), tuple(continuation))
 
 
 def unread_part(messages: Any) -> str | None:
@@ -65,8 +84,18 @@ def _refused(text: str, param: str) -> ApiError:
     return ApiError(400, f"{param}: {text}", kind="request", param=param, code=None)
 
 
-def completion(turn: Turn, model: str, warnings: tuple[str, ...]) -> dict[str, Any]:
+Calls = Callable[[Turn], Awaitable[list[tuple[str, flexchat.ToolCall]]]]
+"""Returns the calls with which a turn ended, with their ids for the client."""
+
+
+def completion(
+    turn: Turn, model: str, warnings: tuple[str, ...], calls: Sequence[tuple[str, flexchat.ToolCall]] = ()
+) -> dict[str, Any]:
     """Return a turn as a completion."""
+    text = turn.content + waits_for(turn)
+    message: dict[str, Any] = {"role": "assistant", "content": text if text or not calls else None, "refusal": None}
+    if calls:
+        message["tool_calls"] = [*map(_call, calls)]
     return {
         "id": f"chatcmpl-{turn.id}",
         "object": "chat.completion",
@@ -75,7 +104,7 @@ def completion(turn: Turn, model: str, warnings: tuple[str, ...]) -> dict[str, A
         "choices": [
             {
                 "index": 0,
-                "message": {"role": "assistant", "content": turn.content + waits_for(turn), "refusal": None},
+                "message": message,
                 "logprobs": None,
                 "finish_reason": _finish_reason(turn),
             }
@@ -86,13 +115,18 @@ def completion(turn: Turn, model: str, warnings: tuple[str, ...]) -> dict[str, A
 
 
 async def chunks(
-    turn: AsyncGenerator[StreamEvent, None], model: str, warnings: tuple[str, ...], *, include_usage: bool
+    turn: AsyncGenerator[StreamEvent, None],
+    model: str,
+    warnings: tuple[str, ...],
+    calls: Calls,
+    *,
+    include_usage: bool,
 ) -> AsyncGenerator[Event, None]:
     """Yield a turn as chunks, and ``[DONE]``.
 
-    Tools run in this server, so the client sees no calls, only a comment for each step of one: without these, a client
-    or a proxy would close the silent connection. Text beside a call is sent, separated from the next answer by an empty
-    line.
+    The client sees no calls of tools that run in this server, only a comment for each step of one: without these, a
+    client or a proxy would close the silent connection. Text beside a call is sent, separated from the next answer by
+    an empty line. The calls of the client's own tools come whole, at the end.
     """
     base = {"id": f"chatcmpl-{secrets.token_hex(16)}", "object": "chat.completion.chunk", "created": int(time.time())}
 
@@ -124,6 +158,8 @@ async def chunks(
                 case flexchat.TurnFinished(turn=ended) | flexchat.TurnSuspended(turn=ended):
                     if text := waits_for(ended):
                         yield chunk({"content": text})
+                    for index, identified in enumerate(await calls(ended)):
+                        yield chunk({"tool_calls": [{"index": index, **_call(identified)}]})
                     yield chunk({}, _finish_reason(ended), flexchat=_whole(ended, warnings))
                     if include_usage:
                         usage = _usage(ended.response.usage)
@@ -140,7 +176,14 @@ def waits_for(turn: Turn) -> str:
     return "\n\n" * bool(turn.content) + "\n".join(lines) if questions else ""
 
 
+def _call(identified: tuple[str, flexchat.ToolCall]) -> dict[str, Any]:
+    id, call = identified
+    return {"id": id, "type": "function", "function": {"name": call.name, "arguments": call.arguments_text}}
+
+
 def _finish_reason(turn: Turn) -> str:
+    if turn.response.calls:
+        return "tool_calls"
     return _REASONS.get(turn.response.finish_reason or "", "stop")
 
 

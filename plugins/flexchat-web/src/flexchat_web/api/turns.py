@@ -7,7 +7,7 @@ import contextlib
 import json
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -87,7 +87,7 @@ class Turns:
         self,
         tenant: str,
         key: str,
-        ask: Callable[[FlexChat], tuple[FlexChat, Mapping[str, Any]]],
+        ask: Callable[[FlexChat], Awaitable[tuple[FlexChat, Mapping[str, Any]]]],
         *,
         is_silent: bool = False,
         patience_s: float = math.inf,
@@ -104,7 +104,7 @@ class Turns:
         """
         self._refuse_if_accepting()
         async with AsyncExitStack() as lending:
-            chat, request = ask(await lending.enter_async_context(self._serving.chat()))
+            chat, request = await ask(await lending.enter_async_context(self._serving.chat()))
             joined = await chat.join(**request, tenant=tenant, idempotency_key=key)
             handle = joined.handle
             turn = ServedTurn(handle, tenant, self._mask(chat), is_silent=is_silent, patience_s=patience_s)
