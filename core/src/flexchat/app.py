@@ -475,7 +475,10 @@ class FlexChat:
             ChatRequestError: As resume. StorageError: The journal cannot be used.
         """
         await self._open()
-        handles, journal = [], self._engine.journal
+        handles, journal, recorder = [], self._engine.journal, self._engine.recorder
+        for id, tenant in [*recorder.unreleased.items()] if recorder is not None else ():
+            with contextlib.suppress(UnknownTurnError):
+                await self.release_turn(id, tenant=tenant)
         await journal.expire_questions()
         interrupted = await journal.list_resumable(limit=most)
         for turn in interrupted:

@@ -558,8 +558,9 @@ class InterruptedTurnError(FlexChatError):
         waits: Whether the turn can still be resumed.
     """
 
-    def __init__(self, id: str, *, waits: bool = False) -> None:
-        super().__init__(f"the turn was interrupted, and {'can be' if waits else 'was not'} resumed")
+    def __init__(self, id: str, *, waits: bool = False, why: str = "") -> None:
+        text = f"the turn was interrupted, and {'can be' if waits else 'was not'} resumed"
+        super().__init__(f"{text}: {why}" if why else text)
         self.id, self.waits = id, waits
 
 

@@ -450,6 +450,7 @@ def test_steps_stand_in_the_order_of_places_and_plugins():
         "b1",
         "own",
         "approve",
+        "keep approval",
         "claim",
         "b2",
         "run",

@@ -389,7 +389,7 @@ async def test_a_turn_whose_processes_always_die_is_left_to_people(path):
         joined.handle.interrupt()
         await joined.handle.last()
     with contextlib.closing(sqlite3.connect(path)) as database:
-        database.execute("UPDATE journal_turns SET fence = 6")
+        database.execute("UPDATE journal_turns SET fence = 6, suspensions = 0")
         database.commit()
     async with chat_of(path, ScriptedProvider([says("Done.")])) as chat:
         with pytest.raises(StuckTurnError, match="was interrupted 6 times; resume it by hand") as stuck:

@@ -15,6 +15,7 @@ from flexchat import (
     ChatRequestError,
     ConversationTurn,
     FlexChat,
+    InterruptedTurnError,
     LostTurnError,
     StorageError,
     StuckTurnError,
@@ -896,3 +897,54 @@ async def test_an_interrupted_turn_deleted_before_it_is_ended_does_not_fail_the_
         assert [one.id for one in await chat.conversations.turns("c")] == [turn.id]
     for each in (other, chat.conversations.store):
         await each.aclose()
+
+
+async def test_a_turn_that_is_stopped_in_order_is_resumed_as_often_as_that_happens(tmp_path):
+    """A process that ends with a signal releases it: that is no sign that the turn ends its process."""
+    began = asyncio.Event()
+
+    async def stands_still(messages, options):
+        began.set()
+        await asyncio.Event().wait()
+
+    chat = chat_of(tmp_path / "c.db", ScriptedProvider([stands_still], repeat=True))
+    handle = chat.start("Pay", **C)
+    for _ in range(8):
+        await began.wait()
+        began.clear()
+        handle.interrupt()
+        await handle.last()
+        (handle,) = await chat.resume_interrupted()
+    (row,) = await chat.turns()
+    assert (row.state, row.fence, row.interruptions) == ("running", 9, 1)
+    await chat.aclose()
+    await chat.conversations.store.aclose()
+
+
+@pytest.mark.parametrize("failures", [1, 9])
+async def test_a_turn_goes_on_when_its_steps_can_be_written_again(tmp_path, monkeypatch, failures):
+    """Whether its release could be written at once, or is when interrupted turns are looked for."""
+    counted, left = Counted(), [failures]
+
+    def goes_away(messages, options):
+        if left[0] == failures:
+            monkeypatch.setattr(chat.journal, "write", write)
+        return PAY
+
+    async def write(*args, **options):
+        left[0] -= 1
+        if left[0] >= 0:
+            raise StorageError("the database is away")
+        return await written(*args, **options)
+
+    chat = chat_of(tmp_path / "c.db", replies(LOOK, goes_away, says("Paid.")), *counted.tools)
+    written = chat.journal.write
+    with pytest.raises(InterruptedTurnError, match="can be resumed: the database is away"):
+        await chat.respond("Pay", **C)
+    assert [each.state for each in await chat.turns()] == ["interrupted" if failures == 1 else "running"]
+    left[0] = 0
+    (handle,) = await chat.resume_interrupted()
+    assert (await handle.result()).content == "Paid."
+    assert (len(counted.reads), counted.writes) == (1, [5])
+    assert [each.state for each in await chat.turns()] == ["done"]
+    await chat.conversations.store.aclose()

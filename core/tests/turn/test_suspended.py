@@ -603,3 +603,66 @@ async def test_a_write_that_waits_is_still_one_if_its_tool_is_declared_to_read(o
         (effect,) = await chat.effects()
 
     assert (effect.state, len(ran)) == ("done", 1)
+
+
+async def test_a_call_whose_tool_needs_no_approval_any_more_keeps_its_question(open_chat, tools, ran):
+    async with open_chat(calls(("pay", {"amount": 5}), ("look", {"at": "sky"}))) as chat:
+        turn = await chat.respond("Pay", conversation="c")
+        pay, look = turn.pending
+        await chat.answer(look.id, NO, by="ann", resume=False)
+    tools[:2] = [attrs.evolve(each.definition, approve=False) for each in tools[:2]]
+    async with open_chat(says("Paid.")) as chat:
+        turn = await chat.resume(turn.id)
+        assert (turn.status, [each.id for each in turn.pending], ran) == ("suspended", [pay.id], [])
+        turn = await (await chat.answer(pay.id, YES, by="ann")).result()
+        row = await chat.question(pay.id)
+        (effect,) = await chat.effects()
+
+    assert outcomes(turn) == ["paid", "Not executed: the user did not approve this call of 'look'"]
+    assert (row.used_by, ran) == (effect.key, [("pay", 5)])
+
+
+async def test_the_effect_of_a_call_that_is_cancelled_while_it_waits_has_failed(open_chat, ran):
+    async with open_chat(calls(("book", {}))) as chat:
+        turn = await chat.respond("Book", conversation="c")
+        assert [each.state for each in await chat.effects()] == ["pending"]
+        turn = await chat.cancel_turn(turn.id)
+        (effect,) = await chat.effects()
+
+    assert (effect.state, effect.owner, effect.note) == (
+        "failed",
+        "",
+        "it was waiting for a reply, and had changed nothing",
+    )
+    assert (outcomes(turn), ran) == ([NOT_STARTED], [])
+
+
+async def test_a_job_of_a_call_that_is_cancelled_while_it_waits_is_unknown(open_chat, tools, ran):
+    @tool
+    async def ship(context: ToolContext) -> str:
+        """Ship something."""
+        await context.remember({"job": 1})
+        ran.append("job")
+        await context.ask("By air?")
+        return "shipped"
+
+    tools.append(ship)
+    async with open_chat(calls(("ship", {}))) as chat:
+        turn = await chat.respond("Ship", conversation="c")
+        assert [each.state for each in await chat.effects()] == ["pending"]
+        turn = await chat.cancel_turn(turn.id)
+        (effect,) = await chat.effects()
+
+    assert (effect.state, effect.handle) == ("unknown", '{"job": 1}')
+    assert "unknown" in outcomes(turn)[0]
+
+
+async def test_the_effect_of_a_call_that_is_refused_when_its_turn_goes_on_has_failed(open_chat, tools):
+    async with open_chat(calls(("book", {}))) as chat:
+        turn = await chat.respond("Book", conversation="c")
+    tools[3] = attrs.evolve(tools[3].definition, approve=True)
+    async with open_chat(says("No seat.")) as chat:
+        turn = await chat.resume(turn.id, on_question=lambda question: NO)
+        (effect,) = await chat.effects()
+
+    assert (turn.status, effect.state) == ("done", "failed")

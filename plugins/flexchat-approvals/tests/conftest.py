@@ -47,7 +47,7 @@ def open_chat(desk, tmp_path):
         tables = {
             "llms": {"bot": {"provider": "scripted"}},
             "responses": [*rules, {"llm": "bot", "model": "m", "name": "all", "tools": {"enabled": True}}],
-            "approvals": [*approvals],
+            **({} if approvals is None else {"approvals": [*approvals]}),
             **config,
         }
         if kept:

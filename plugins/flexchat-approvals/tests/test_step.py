@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import attrs
 import pytest
 from flexchat import FlexChat, QuestionAsked, Reply, ToolMessage, tool
-from flexchat.errors import InvalidReplyError
+from flexchat.errors import ClosedQuestionError, InvalidReplyError
 from flexchat.plugin import hookimpl
 from flexchat_testing import calls
 
@@ -239,6 +239,15 @@ async def test_edited_arguments_that_no_policy_is_about_run_at_once(open_chat, d
         await chat.respond("Go", conversation="c", on_question=person)
 
     assert len(person.asked) == 1
+    assert desk.done == [("pay", 50, "ann")]
+
+
+async def test_arguments_that_were_changed_twice_run_as_they_were_changed_last(open_chat, desk):
+    large = {"tools": ["pay"], "when": {"properties": {"amount": {"exclusiveMinimum": 100}}}}
+    replies = iter([edit(amount=200), edit(amount=50)])
+    async with open_chat(pays(500), approvals=[large]) as chat:
+        await chat.respond("Go", conversation="c", on_question=lambda question: next(replies))
+
     assert desk.done == [("pay", 50, "ann")]
 
 
@@ -591,12 +600,92 @@ async def test_an_edit_stands_when_there_is_no_policy_any_more(open_chat, desk):
     assert desk.done == [("pay", 50, "ann")]
 
 
-async def test_without_the_policy_a_call_with_an_approval_runs(open_chat, desk):
+WITHOUT_POLICY = pytest.mark.parametrize("approvals", [None, [{"tools": ["look"]}], [{**PAY, "ask": "never"}]])
+
+
+@WITHOUT_POLICY
+@pytest.mark.parametrize("reply", [YES, Reply(action="accept", content={"note": "fine"}), edit(amount=5)])
+async def test_without_the_policy_a_call_with_an_approval_runs(open_chat, desk, approvals, reply):
     async with open_chat(pays(5), approvals=[PAY]) as chat:
         turn = await suspended(chat)
-        await chat.answer(turn.pending[0].id, YES, by="ann", resume=False)
-    async with open_chat(approvals=[{"tools": ["look"]}]) as chat:
+        await chat.answer(turn.pending[0].id, reply, by="ann", resume=False)
+    async with open_chat(approvals=approvals) as chat:
         await chat.resume(turn.id)
+
+    assert desk.done == [("pay", 5, "ann")]
+
+
+@WITHOUT_POLICY
+async def test_without_the_policy_a_call_that_was_rejected_does_not_run(open_chat, desk, approvals):
+    async with open_chat(pays(5), approvals=[PAY]) as chat:
+        turn = await suspended(chat)
+        await chat.answer(turn.pending[0].id, Reply(action="decline", why="no"), by="ann", resume=False)
+    async with open_chat(approvals=approvals) as chat:
+        turn = await chat.resume(turn.id)
+
+    assert (turn.status, desk.done) == ("done", [])
+    assert "no" in results_of(turn)[0].explained()
+
+
+@WITHOUT_POLICY
+async def test_without_the_policy_a_call_waits_for_the_reply_to_its_question(open_chat, desk, approvals):
+    async with open_chat(pays(5), approvals=[PAY]) as chat:
+        first = await suspended(chat)
+    async with open_chat(approvals=approvals) as chat:
+        turn = await chat.resume(first.id)
+        assert (turn.status, desk.done) == ("suspended", [])
+        assert [each.id for each in turn.pending] == [first.pending[0].id]
+        await answered(chat, turn.pending[0])
+
+    assert desk.done == [("pay", 5, "ann")]
+
+
+async def test_without_policies_changed_arguments_do_not_run_and_nor_do_the_old_ones(open_chat, desk):
+    async with open_chat(pays(500), approvals=[PAY]) as chat:
+        turn = await suspended(chat)
+        await chat.answer(turn.pending[0].id, edit(amount=50), by="ann", resume=False)
+    async with open_chat(approvals=None) as chat:
+        turn = await chat.resume(turn.id)
+
+    assert "no plugin applies that" in results_of(turn)[0].error
+    assert desk.done == []
+
+
+async def test_without_policies_a_question_about_changed_arguments_does_not_stand_for_the_old_ones(open_chat, desk):
+    async with open_chat(pays(500), approvals=[PAY]) as chat:
+        turn = await suspended(chat)
+        turn = await answered(chat, turn.pending[0], edit(amount=50))
+        await chat.answer(turn.pending[0].id, YES, by="ann", resume=False)
+    async with open_chat(approvals=None) as chat:
+        turn = await chat.resume(turn.id)
+
+    assert "with other arguments" in results_of(turn)[0].error
+    assert desk.done == []
+
+
+async def test_an_expired_question_does_not_let_its_call_run_without_the_policy(open_chat, desk, tmp_path):
+    async with open_chat(pays(5), approvals=[PAY]) as chat:
+        turn = await suspended(chat)
+    past = (datetime.now().astimezone() - timedelta(days=1)).isoformat(timespec="milliseconds")
+    with sqlite3.connect(tmp_path / "kept.db") as database:
+        database.execute("UPDATE questions SET expires_at = ?", (past,))
+    async with open_chat(approvals=None) as chat:
+        turn = await chat.resume(turn.id)
+
+    assert "there was no reply until" in results_of(turn)[0].explained()
+    assert desk.done == []
+
+
+async def test_a_question_is_withdrawn_when_another_takes_its_place(open_chat, desk):
+    async with open_chat(pays(5), approvals=[PAY]) as chat:
+        first = await suspended(chat)
+    async with open_chat(approvals=[{**PAY, "expires": "1h"}]) as chat:
+        turn = await chat.resume(first.id)
+        assert [each.id for each in await chat.pending()] == [turn.pending[0].id]
+        assert (await chat.question(first.pending[0].id)).state == "withdrawn"
+        with pytest.raises(ClosedQuestionError):
+            await chat.answer(first.pending[0].id, YES)
+        await answered(chat, turn.pending[0])
 
     assert desk.done == [("pay", 5, "ann")]
 

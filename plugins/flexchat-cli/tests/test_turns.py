@@ -206,3 +206,22 @@ def test_a_batch_goes_on_with_its_suspended_turns(run, tmp_path):
     assert turn["id"] in json.loads(second.out)["error"]
     assert "the same command goes on from there" in first.err
     assert [each["state"] for each in turns(run)] == ["cancelled"]
+
+
+def test_the_last_conversation_may_have_no_turn_that_has_ended(run, waits, script):
+    first = json.loads(run("ask", "pay", "--json").out)["conversation"]
+    ran = run("ask", "-c", "thanks", "--json")
+
+    assert f"continuing {first[:8]} (0 turns): pay" in ran.err
+    assert json.loads(ran.out)["conversation"] == first
+
+
+def test_the_last_conversation_is_that_of_the_newest_turn(run, script):
+    script('{ text = "one" }', tools=WAITS)
+    first = json.loads(run("ask", "one", "--json").out)["conversation"]
+    second = json.loads(run("ask", "two", "--json").out)["conversation"]
+    script(PAY, PAID, tools=WAITS)
+    run("ask", "--conversation", first, "pay")
+
+    assert f"continuing {first[:8]} (1 turn)" in run("ask", "-c", "thanks").err
+    assert first != second

@@ -25,7 +25,7 @@ from .claim import ClaimEffect, Recall
 from .effects import Effects
 from .outcomes import Outcomes
 from .prepared import PreparedTools
-from .steps import Approve, Authorize, CheckArguments, LookUp, ReportCall, Run
+from .steps import Approve, Authorize, CheckArguments, KeepApproval, LookUp, ReportCall, Run
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +98,7 @@ class ToolExecutor:
             CheckArguments(prepared, outcomes),
             *([Authorize(gates, outcomes)] if gates else []),
             Approve(mask),
+            KeepApproval(),
             claim,
             Run(prepared, outcomes, parts.handlers, parts.stores, timeout_ms, parts.fetcher, open_sources or sources),
         ]
@@ -105,8 +106,8 @@ class ToolExecutor:
         # From the inside out, since each step is given the rest.
         links = [(step, self._guard(step) if isinstance(step, PluginStep) else step) for step in reversed(steps)]
         self._links = tuple(link for _, link in links)
-        # No effect of a new call can be recalled, so the step that would is left out.
-        self._links_of_new = tuple(link for step, link in links if not isinstance(step, Recall))
+        # A new call has no earlier run, so the steps about that are left out.
+        self._links_of_new = tuple(link for step, link in links if not isinstance(step, Recall | KeepApproval))
         at = next(index for index, (step, _) in enumerate(links) if isinstance(step, CheckArguments))
         self._links_from_arguments = self._links[: at + 1]
 

@@ -31,6 +31,7 @@ STORED_RESULT = "the stored result of an earlier call"
 """The note on a result for which nothing ran now."""
 
 _DO_NOT_REPEAT = "Do not call it again for the same purpose; tell the user, who can check"
+_UNANSWERED = "it was waiting for a reply, and had changed nothing"
 _WHERE = "flexchat effects list --unknown"
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.02, 0.5
 _MAX_WAITING_CHARS = 2_000
@@ -134,17 +135,29 @@ class ClaimEffect:
         Raises StorageError.
         """
         effect = await self._row(call)
-        if effect is None or effect.state == "pending":  # it has changed nothing, and does not run any more
+        if effect is None or (effect.state == "pending" and await self._end_pending(effect)):
             return None
-        if effect.state == "claimed" and call.was_asking is not None and call.was_asking(call.path):
-            note = "it was waiting for a reply, and had changed nothing"
-            if await self.effects.ledger.release(effect.key, effect.fence, note=note):
-                return None
-        if effect.state == "claimed":
+        was_asking = effect.state == "claimed" and call.asked is not None and call.asked.was_asking(call.path)
+        if was_asking and await self.effects.ledger.release(effect.key, effect.fence, note=_UNANSWERED):
+            return None
+        if effect.state in ("claimed", "pending"):
             # This call will not run again to finish its claim, and its owner may be dead: that is unknown, not
             # "running".
             effect = attrs.evolve(effect, state="unknown")
         return self._earlier_outcome(call, effect)
+
+    async def _end_pending(self, effect: Effect) -> bool:
+        """End the effect of a call that was waiting for a reply, and does not run any more.
+
+        Returns whether it has changed nothing: what became of a job that it had started is unknown.
+        """
+        fields = (field.name for field in attrs.fields(EffectCall))
+        claim = await self.effects.claim(EffectCall(**{name: getattr(effect, name) for name in fields}))
+        if claim.outcome == "yours" and effect.handle is None:
+            await self.effects.release(claim.effect, _UNANSWERED)
+        elif claim.outcome == "yours":
+            await self.effects.finish(claim.effect, "unknown", None, f"{_UNANSWERED}, but it had started a job")
+        return effect.handle is None
 
     async def was_claimed(self, call: Call) -> bool:
         """Return whether this very call was claimed before: it has been approved, and the ledger decides about it."""
@@ -165,7 +178,9 @@ class ClaimEffect:
         """
         effect = await self._row(call)
         is_of_model = call.parent is None and bool(call.turn.id and call.iteration)  # its answer is kept: the same call
-        if effect is None or not effect.owner or not (is_of_model or effect.digest == _digest_of(call)):
+        if effect is None or not (effect.owner or effect.state == "pending"):
+            return None
+        if not (is_of_model or effect.digest == _digest_of(call)):
             return None
         return await self.recalled(call)
 
@@ -328,7 +343,7 @@ class ClaimEffect:
         """Recover a claim whose owner died, or recorded it as unknown: its tool may or may not have taken effect."""
         tool = call.tool
         assert tool is not None
-        was_asking = call.was_asking is not None and call.was_asking(call.path)
+        was_asking = call.asked is not None and call.asked.was_asking(call.path)
         try:
             if not was_asking and not self._may_ask_again(call, lost) and tool.verify is None:
                 why = "the process that ran it has died"

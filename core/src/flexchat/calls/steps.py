@@ -5,7 +5,8 @@ look up     finds the tool by its name, if it was offered; a call refused by the
 arguments   checks them against the whole schema, and converts those that can be converted without loss
 authorize   flexchat_before_tool_call of the plugins: the first that answers does so in the tool's place
 approve     asks a person about tools that need approval: approve = true of the tool, its rule or its turn
-reserve     core has nothing here: for packages that hold a budget and settle it
+reserve     requires an approval that an earlier run of the call has asked for; for packages that hold a budget and
+            settle it
 claim       makes an effect happen only once: claim.py; a tool that changes nothing passes, unless an earlier run of
             this call has left a row in the ledger
 run         runs the tool, each attempt within its time; what it returns or raises is converted into a result
@@ -33,7 +34,7 @@ from ..domain import ToolResult, ToolRetry
 from ..domain.copies import copied, read_only
 from ..domain.fetching import Fetcher
 from ..domain.masking import Mask
-from ..domain.questions import NOBODY
+from ..domain.questions import NOBODY, Reply
 from ..domain.text import is_encodable, scrub_json
 from ..errors import ArgumentsError, ToolError, nearest
 from ..plugin.call import Call, Deadline, Rest, Stage, Tell, current_call
@@ -215,11 +216,7 @@ class Approve:
             call.is_approved = True
             call.note("approved")
             return await rest()
-        if reply.action == "decline" and reply.why != NOBODY:
-            text = f"Not executed: the user did not approve this call of '{call.name}'"
-            return ToolResult.failed(call.name, text, hint=reply.why or None)
-        text = f"Not executed: a person must approve '{call.name}', and nobody approved this call"
-        return ToolResult.failed(call.name, text, hint=reply.why or "the question was closed without an answer")
+        return _unapproved(call, reply)
 
     def _approval_question(self, call: Call) -> str:
         """Return the question: invisible characters are escaped, and an omission states how much is missing."""
@@ -230,6 +227,45 @@ class Approve:
         if missing <= 0:
             return f"Run {call.name} with {text}?"
         return f"Run {call.name} with {text[:MAX_APPROVAL_CHARS]} … and {missing:,} more characters?"
+
+
+@attrs.frozen
+class KeepApproval:
+    """Requires the yes to a question that an earlier run of the call has asked, if no step requires it any more.
+
+    Its policy, or the plugin that asked, may be gone since: the person's decision still counts.
+    """
+
+    name: ClassVar[str] = "keep approval"
+    stage: ClassVar[Stage] = "reserve"
+
+    async def __call__(self, call: Call, rest: Rest) -> ToolResult:
+        """Let a call that is approved now, or about which nothing was asked, pass straight through."""
+        asked = None if call.asked is None or call.is_approved else call.asked.approval_of(call)
+        if asked is None or call.approval is not None or await call.was_claimed():
+            return await rest()
+        question, is_same = asked
+        if not is_same:
+            return ToolResult.failed(call.name, f"Not executed: '{call.name}' was to be approved with other arguments")
+        assert call.asker is not None
+        reply = await call.asker(call, question)
+        if reply.action != "accept":
+            return _unapproved(call, reply)
+        shown = question.details.get("arguments")
+        if reply.content.get("arguments", shown) != shown:
+            text = f"Not executed: a person has changed the arguments of '{call.name}', and no plugin applies that"
+            return ToolResult.failed(call.name, text, hint="the policy that required the approval is gone")
+        call.note("approved")
+        return await rest()
+
+
+def _unapproved(call: Call, reply: Reply) -> ToolResult:
+    """Return the refusal of a call that a person did not approve."""
+    if reply.action == "decline" and reply.why != NOBODY:
+        text = f"Not executed: the user did not approve this call of '{call.name}'"
+        return ToolResult.failed(call.name, text, hint=reply.why or None)
+    text = f"Not executed: a person must approve '{call.name}', and nobody approved this call"
+    return ToolResult.failed(call.name, text, hint=reply.why or "the question was closed without an answer")
 
 
 @attrs.frozen

@@ -55,7 +55,7 @@ class JournaledTurn:
         message: The beginning of the user's message, for lists: at most 80 characters.
         owner: Who runs it, or ran it last: an id for each process that uses the store; effects have ids of their own.
         fence: Counts its runners, from 1: late writes by an earlier runner are refused. 0 for one that is accepted.
-        suspensions: How often it was suspended.
+        suspensions: How often it was suspended, or stopped by its runner so that it can go on.
         began_at, ended_at: ISO 8601, UTC; ended_at is empty while it has not ended.
         error: Why it failed, or why it cannot be resumed; empty otherwise.
         key: The key its caller gave for it; empty if none.
@@ -82,7 +82,7 @@ class JournaledTurn:
 
     @property
     def interruptions(self) -> int:
-        """How often a process has taken it up, less the times for which it was suspended."""
+        """How often a process has taken it up, less the times for which that ended in order."""
         return self.fence - self.suspensions
 
 

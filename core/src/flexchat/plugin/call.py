@@ -141,6 +141,18 @@ class Runner(Protocol):
         """Return whether this very call has claimed its effect before."""
 
 
+class Asked(Protocol):
+    """What the calls of a turn have asked, in earlier runs as well; see flexchat.turn.journal.Journal."""
+
+    def was_asking(self, place: str) -> bool:
+        """Return whether an earlier run of the call at a place broke off while it was waiting for a reply, before its
+        tool had changed anything."""
+
+    def approval_of(self, call: Call) -> tuple[Question, bool] | None:
+        """Return the last question that asked for the approval of the call at a place, and whether that was this very
+        call, with these arguments; None if there is none."""
+
+
 class Claimed(Protocol):
     """The row of a call's effect in the ledger."""
 
@@ -218,8 +230,7 @@ class Call:
         seconds_left: Returns what is left of the turn's time; None if nothing limits it.
         tell: Called when it begins and with its outcome, instead of the plugins' event hooks.
         asker: Asks the person behind it, for ``ask``; None if there is no one to ask.
-        was_asking: Returns whether an earlier run of the call at a place broke off while it was waiting for a reply,
-            before its tool had changed anything; None if there was no earlier run.
+        asked: What the calls of its turn have asked, in earlier runs as well; None if none of that is kept.
         rule: Index and name of the rule that answers its turn; None if there is none.
         approve: Whether a person must approve it even if its tool does not require that: its rule or its turn does.
         report: Reports the progress of its tool; None without listeners.
@@ -264,7 +275,7 @@ class Call:
     seconds_left: Callable[[], float | None] | None = None
     tell: Tell | None = None
     asker: Asker | None = None
-    was_asking: Callable[[str], bool] | None = None
+    asked: Asked | None = None
     rule: tuple[int, str | None] | None = None
     approve: bool = False
     report: Report | None = None
@@ -492,7 +503,7 @@ class Call:
             seconds_left=self.seconds_left,
             tell=self.tell,
             asker=self.asker,
-            was_asking=self.was_asking,
+            asked=self.asked,
             rule=self.rule,
             approve=self.approve,
             report=self.report,

@@ -539,7 +539,8 @@ class TurnJournal(Protocol):
 
         Args:
             lease_s: Seconds the owner's lease is to last from now on; None to leave it.
-            questions: Those that the turn asks with these steps, open. One that is there is left out.
+            questions: Those that the turn asks with these steps, open. One that is there is left out. A "withdrawn" one
+                is withdrawn if it is open.
 
         Steps that the turn has by now are left out, step 1 included: those of a write that failed or was cancelled are
         written again with the next ones.
@@ -665,7 +666,7 @@ class TurnJournal(Protocol):
         """
 
     async def release(self, turn: JournaledTurn, *, error: str = "") -> None:
-        """Give up a turn, which is interrupted then.
+        """Give up a turn, which is interrupted then. Its ``suspensions`` become those of this turn.
 
         Args:
             error: Why it cannot go on until a person sees to it; empty if it can.

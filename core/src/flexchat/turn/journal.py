@@ -113,15 +113,11 @@ class Journal:
         self._recalled: Counter[_Place] = Counter()
         self._asked_before: set[str] = set()
         self._asked_unchanged: dict[str, str] = {}
+        self._approvals: dict[str, tuple[Question, str]] = {}
         for entry in recorded:
             # Entries of older versions have no place; such questions are asked again.
             if entry.kind == "question" and "place" in entry.data:
-                question = value_from_dict(Question, entry.data["question"])
-                place = _place_of(entry.data["place"], entry.data["call"], question)
-                self._questions.setdefault(place, []).append(question.id)
-                self._asked_before.add(question.id)
-                if entry.data.get("unchanged"):
-                    self._asked_unchanged[entry.data["place"]] = question.id
+                self._note_question(value_from_dict(Question, entry.data["question"]), entry.data)
 
     def turns_before(self, turns: Sequence[ConversationTurn | HistoryTurn]) -> Sequence[ConversationTurn | HistoryTurn]:
         """Return those of a conversation's turns that were there when this turn began."""
@@ -200,7 +196,8 @@ class Journal:
     async def interrupt(self) -> None:
         """Stop at the current step, and release the turn so that another owner can resume it. Raises as flush."""
         await self.flush()
-        await self.release()
+        # Stopped in order, which does not count as an interruption: only one that ends its process may be the cause.
+        await self.store.release(attrs.evolve(self.turn, suspensions=self.turn.suspensions + 1))
 
     async def suspend(self) -> bool:
         """Stop until one of the turn's questions has a reply, and release the turn; False if one has it by now.
@@ -245,7 +242,7 @@ class Journal:
     async def add_events(self, events: Sequence[JournaledEvent], *, forget: int = 0) -> None:
         """Keep events in the form in which the turn's listeners get them; see TurnJournal. Raises as flush."""
         async with self._writing:
-            if self._unwritten and self._unwritten[0].number == 1:  # the turn itself comes first
+            if not self.has_begun:  # the turn itself comes first
                 await self._flush()
             await self.store.add_events(self.turn, events, forget=forget)
 
@@ -311,15 +308,33 @@ class Journal:
         # Recalled without a reply: it is asked again under its old id, and written once.
         if question.id in self._asked_before:
             return row is not None
-        self._asked_before.add(question.id)
-        data, digest = value_to_dict(question), digest_of(call.name, None, call.arguments)
+        earlier, _ = self._approvals.get(call.path, (None, ""))
+        # The call, its tool or its policy has changed since: who replied to the earlier question would approve nothing.
+        if row is not None and question.digest and earlier is not None and earlier.id not in self._replies:
+            self._unwritten_questions.append(attrs.evolve(row, question=earlier, state="withdrawn"))
         at: dict[str, Any] = {"iteration": call.iteration, "index": call.index, "place": call.path}
         # Decided now: the tool may be declared otherwise when the turn is resumed.
         if call.has_started and call.handle is None and call.can_wait:
             at["unchanged"] = True
-        self.add("question", **at, call=digest, question=data)
-        self._questions.setdefault(_place_of(call.path, digest, question), []).append(question.id)
+        at["call"] = digest_of(call.name, None, call.arguments)
+        self.add("question", **at, question=value_to_dict(question))
+        self._note_question(question, at)
         return True
+
+    def _note_question(self, question: Question, at: Mapping[str, Any]) -> None:
+        place = at["place"]
+        self._questions.setdefault(_place_of(place, at["call"], question), []).append(question.id)
+        self._asked_before.add(question.id)
+        if at.get("unchanged"):
+            self._asked_unchanged[place] = question.id
+        if question.digest:
+            self._approvals[place] = question, at["call"]
+
+    def approval_of(self, call: Call) -> tuple[Question, bool] | None:
+        """Return the last question that asked for a call's approval, and whether it was about these arguments."""
+        if (asked := self._approvals.get(call.path)) is None:
+            return None
+        return asked[0], asked[1] == digest_of(call.name, None, call.arguments)
 
     def was_asking(self, place: str) -> bool:
         """Return whether the run of a call that broke off was waiting for a reply, and had changed nothing before.
@@ -350,6 +365,11 @@ class Journal:
     def was_accepted(self) -> bool:
         """Whether the turn was accepted before it began."""
         return bool(self._recorded) and self._recorded[0].kind == "accepted"
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the turn is in the store."""
+        return self._number > 0 and not (self._unwritten and self._unwritten[0].number == 1)
 
     @property
     def is_resumed(self) -> bool:

@@ -95,6 +95,9 @@ class ConversationRecorder:
         apart: The journal of the turns, if the store has none.
         run_by: Returns the journal's record of the program that runs a turn: its configuration and packages.
         effects: Where effects of earlier turns that were unknown are looked up.
+
+    Attributes:
+        unreleased: The turns that were stopped here, and whose release is not written yet: their ids and tenants.
     """
 
     def __init__(
@@ -115,6 +118,7 @@ class ConversationRecorder:
         self.journal: TurnJournal | None = apart or getattr(store, "journal", None)
         self._lease = None if self.journal is None else Lease(self.journal.renew, lease_s)
         self.watcher: Watcher | None = None
+        self.unreleased: dict[str, str] = {}
         self._locks: weakref.WeakValueDictionary[tuple[str, str], _Line] = weakref.WeakValueDictionary()
 
     @functools.cached_property
@@ -173,6 +177,7 @@ class ConversationRecorder:
         turn, _ = await self.journal.read(id, tenant=tenant)
         if turn.state == "running" and turn.owner == self._lease.owner:
             await self.journal.release(turn)
+        self.unreleased.pop(id, None)
 
     def open(self, turn: JournaledTurn, entries: Sequence[JournalEntry]) -> Journal:
         """Return the journal of a turn with these steps."""

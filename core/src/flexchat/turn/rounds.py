@@ -339,7 +339,7 @@ async def _call(
         seconds_left=turn.clock.remaining_s,
         tell=functools.partial(_report_call, turn, round_, index),
         asker=Person(turn.request.on_question, turn.parts.limits, turn.parts.questions, turn, (turn, None)),
-        was_asking=None if journal is None else journal.was_asking,
+        asked=journal,
         rule=None if turn.rule is None else (turn.rule[0], turn.rule[1].name),
         approve=turn.needs_approval,
         report=functools.partial(_report, turn) if turn.sink.has_receiver(ToolProgress) else None,
@@ -363,7 +363,7 @@ async def _call(
     finally:
         # Also of a call that the end of the turn breaks off.
         turn.has_side_effects = turn.has_side_effects or call.begun_effect is not None
-        call.tell = call.asker = call.was_asking = call.report = (
+        call.tell = call.asker = call.asked = call.report = (
             None  # breaks cycles, which otherwise only the garbage collector frees
         )
 

@@ -184,7 +184,16 @@ async def _run_phases(engine: TurnEngine, turn: ActiveTurn, save: Save | None) -
         except asyncio.CancelledError as error:
             # Too late once it is done: then its end is kept, and there is nothing to resume.
             if turn.is_interrupted and turn.done is None and save is not None and turn.journal is not None:
-                await _interrupt(turn, turn.journal)
+                await _interrupt(engine, turn, errors.InterruptedTurnError(turn.info.id, waits=True))
+            await _finish_early(turn, error, save)
+            raise
+        except errors.StorageError as error:
+            # Not failed: what could not be written can be once the store is back, and then the turn goes on.
+            journal = turn.journal
+            if turn.done is None and save is not None and journal and journal.has_begun and not journal.is_closed:
+                await _interrupt(
+                    engine, turn, errors.InterruptedTurnError(turn.info.id, waits=True, why=error.public_text)
+                )
             await _finish_early(turn, error, save)
             raise
         except Exception as error:
@@ -303,15 +312,19 @@ def end_event(info: TurnInfo, turn: Turn, error: BaseException | None) -> End:
     return TurnCancelled(info=info, turn=turn)
 
 
-async def _interrupt(turn: ActiveTurn, journal: Journal) -> None:
-    """Stop a turn at its current step, release it to be resumed, and raise an InterruptedTurnError."""
+async def _interrupt(engine: TurnEngine, turn: ActiveTurn, error: errors.InterruptedTurnError) -> None:
+    """Stop a turn at its current step, release it to be resumed, and raise the error."""
+    journal, recorder = turn.journal, engine.recorder
+    assert journal is not None
+    assert recorder is not None
+    recorder.unreleased[turn.info.id] = turn.info.tenant
 
     # Released instead of kept: a turn that is to be resumed must not get an end in its conversation.
     async def release(stopped: Turn) -> Turn:
         await journal.interrupt()
+        recorder.unreleased.pop(stopped.id, None)
         return stopped
 
-    error = errors.InterruptedTurnError(turn.info.id, waits=True)
     await _finish_early(turn, error, release)
     raise error from None
 

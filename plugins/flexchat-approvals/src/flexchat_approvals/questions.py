@@ -67,6 +67,15 @@ def edited_arguments(content: Mapping[str, Any], call: Call, mask: Mask) -> dict
     return None if _canonical(edited) == _canonical(now) else edited
 
 
+def approves(row: PendingQuestion, call: Call, mask: Mask) -> bool:
+    """Return whether a reply lets a call run with the arguments that it has now."""
+    if row.reply is None or row.reply.action != "accept":
+        return False
+    if "arguments" in row.reply.content:
+        return edited_arguments(row.reply.content, call, mask) is None
+    return _canonical(row.question.details.get("arguments")) == _canonical(mask.data(copied(call.arguments)))
+
+
 def counts_again(row: PendingQuestion) -> bool:
     """Return whether a reply lets further calls run.
 

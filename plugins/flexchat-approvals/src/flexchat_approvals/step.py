@@ -15,7 +15,7 @@ from flexchat.plugin import AppInfo, Call, FlexChatError, Reply, Rest, Stage, St
 from flexchat.store import PendingQuestion
 
 from .policies import Policy, find_policy, label
-from .questions import counts_again, edited_arguments, keys_of, message_of, schema_of
+from .questions import approves, counts_again, edited_arguments, keys_of, message_of, schema_of
 from .reviewing import review
 
 log = logging.getLogger(__name__)
@@ -71,17 +71,19 @@ class ApprovalStep:
         index = await find_policy(self.policies, call, self._wire_name(call))
         is_free = index is None or self.policies[index].ask == "never"
         # A call that was claimed may have taken effect, with the approval of an earlier run: the ledger decides.
-        if (is_free and call.is_new) or await call.was_claimed():
+        is_asked = not call.is_new or bool(call.restarts)
+        if (is_free and not is_asked) or await call.was_claimed():
             return await rest()
         # A person's decision about this call stands, even if the policy has changed or another approval counts since.
-        for row in [] if call.is_new else await self._replies(call):
+        for row in await self._replies(call) if is_asked else []:
             assert row.reply is not None
             if row.reply.action == "decline":
                 return _rejected(call, row.replied_by, row.reply.why)
-            if is_free and "arguments" in row.reply.content:
-                edited = edited_arguments(row.reply.content, call, self._mask)
-                if edited is not None:
-                    return await self._again(call, edited)
+            edited = edited_arguments(row.reply.content, call, self._mask) if is_free else None
+            if edited is not None:
+                return await self._again(call, edited)
+            if is_free and approves(row, call, self._mask):
+                call.is_approved = True
                 break  # these are what the last edit brought; earlier ones led up to it
         if index is None or is_free:
             return await rest()

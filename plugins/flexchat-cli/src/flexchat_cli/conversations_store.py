@@ -12,6 +12,7 @@ import attrs
 import click
 from flexchat.conversations.view import Conversations
 from flexchat.domain import DEFAULT_TENANT, ConversationInfo, ConversationTurn
+from flexchat.domain.journal import TurnState
 from flexchat.domain.text import counted
 from flexchat.errors import ConfigError, PathError, StorageError, UnknownConversationError
 from flexchat.turn.recording import new_conversation_id
@@ -23,7 +24,7 @@ from .terminal import one_line
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
     from flexchat.app import FlexChat
-    from flexchat.plugin.contracts import ConversationStore
+    from flexchat.plugin.contracts import ConversationStore, TurnJournal
     from flexchat.plugin.host import PluginHost
     from flexchat.request import RequestOptions
 
@@ -31,6 +32,7 @@ NO_KEEP = "FLEXCHAT_NO_KEEP"
 """The variable with which nothing is kept unless an option or the configuration requests it."""
 
 _PAGE = 200
+UNFINISHED: Sequence[TurnState] = ("accepted", "running", "suspended", "interrupted")
 SHORT_ID = 8
 """Characters of an id that are shown, and enough to name it."""
 
@@ -54,13 +56,18 @@ class Keeping:
     def __attrs_post_init__(self) -> None:
         if self.go_on and self.conversation is not None:
             raise UsageError("-c continues the last conversation, --conversation another: use only one of them")
-        if self.keep is False and (self.go_on or self.conversation is not None):
+        if self.keep is False and self.is_continuing:
             raise UsageError("a continued conversation is kept: leave out --no-keep")
+
+    @property
+    def is_continuing(self) -> bool:
+        """Whether an option names a conversation to continue."""
+        return self.go_on or self.conversation is not None
 
     @property
     def is_requested(self) -> bool:
         """Whether an option asks for a stored conversation."""
-        return bool(self.go_on or self.conversation is not None or self.keep)
+        return bool(self.is_continuing or self.keep)
 
 
 tenant_option = click.option(
@@ -262,6 +269,20 @@ def is_logged(context: CommandContext) -> bool:
     return not context.demo and not os.environ.get(NO_KEEP)
 
 
+async def _last_begun(
+    conversations: Conversations, journal: TurnJournal, last: list[ConversationInfo]
+) -> list[ConversationInfo]:
+    """Return the last conversation, given the last one in which a turn has ended: its newest turn may not have."""
+    for turn in await journal.list(tenant=conversations.tenant, states=UNFINISHED, limit=1):
+        if not last or turn.began_at > last[0].used_at:
+            try:
+                return [await conversations.get(turn.conversation)]
+            except UnknownConversationError:  # it is its first
+                at = turn.began_at
+                return [ConversationInfo(id=turn.conversation, title=turn.message, turns=0, started_at=at, used_at=at)]
+    return last
+
+
 async def open_kept(
     chat: FlexChat, context: CommandContext, keeping: Keeping, *, by_default: bool
 ) -> KeptConversation | None:
@@ -286,8 +307,10 @@ async def open_kept(
                 last = [await find_conversation(conversations, keeping.conversation)]
             else:  # even for a new one: report an unusable store before the first answer
                 last = [*await conversations.list(limit=1)]
-            continued = last[0] if last and (keeping.go_on or keeping.conversation is not None) else None
-            journal = getattr(store, "journal", None) if continued is not None else None
+            journal = getattr(store, "journal", None) if keeping.is_continuing else None
+            if keeping.go_on and journal is not None:
+                last = await _last_begun(conversations, journal, last)
+            continued = last[0] if last and keeping.is_continuing else None
             waiting = (
                 await journal.list_interrupted(continued.id, tenant=keeping.tenant) if journal and continued else ()
             )

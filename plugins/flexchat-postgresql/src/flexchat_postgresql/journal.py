@@ -140,7 +140,8 @@ _CANCEL: LiteralString = """
     UPDATE {s}.journal_turns SET cancelled_by = CASE cancelled_by WHEN '' THEN %s ELSE cancelled_by END,
     state = CASE state WHEN 'suspended' THEN 'running' ELSE state END WHERE id = %s AND ended_at = ''"""
 _RELEASE: LiteralString = """
-    UPDATE {s}.journal_turns SET owner = '', error = %s WHERE id = %s AND fence = %s AND state = 'running'"""
+    UPDATE {s}.journal_turns SET owner = '', error = %s, suspensions = %s
+    WHERE id = %s AND fence = %s AND state = 'running'"""
 _WAITING: LiteralString = f"""
     SELECT id FROM {{s}}.journal_turns e WHERE tenant = %s AND conversation = %s
     AND state IN ('running', 'suspended') AND {_STATE} <> 'running' ORDER BY number"""
@@ -418,7 +419,7 @@ class PostgresqlJournal:
         """Clear a turn's owner, so that another process can acquire it; see TurnJournal."""
 
         async def release(connection: Connection) -> None:
-            await connection.execute(_RELEASE, (storable(error), turn.id, turn.fence))
+            await connection.execute(_RELEASE, (storable(error), turn.suspensions, turn.id, turn.fence))
             self.notices.send(connection, turn.id)
             parted = "DELETE FROM {s}.journal_turns WHERE id = %s AND owner = '' AND conversation = ''"
             await connection.execute(parted, (turn.id,))

@@ -31,6 +31,7 @@ _ADD: LiteralString = (
     f"INSERT INTO {{s}}.questions ({', '.join(QUESTION_COLUMNS)}, send_at) "
     f"VALUES ({', '.join('%s' for _ in QUESTION_COLUMNS)}, %s) ON CONFLICT (id) DO NOTHING"
 )
+_WITHDRAW: LiteralString = "UPDATE {s}.questions SET state = 'withdrawn' WHERE id = %s AND state = 'open'"
 # Without is_accepted, a refusal would approve; without the digest, an answer to any question would.
 _USE: LiteralString = """
     UPDATE {s}.questions SET (used_by, token) = (%(by)s, %(token)s)
@@ -75,6 +76,9 @@ MAX_SENDING_PAUSE_S = 3600.0
 async def add(connection: Connection, questions: Sequence[PendingQuestion], conversation: str) -> None:
     """Add the questions of a turn whose row is locked. Raises StorageError if one is not JSON data."""
     for pending in questions:
+        if pending.state == "withdrawn":
+            await connection.execute(_WITHDRAW, (pending.id,))
+            continue
         try:
             row = question_to_row(attrs.evolve(pending, conversation=conversation))
         except (TypeError, ValueError, RecursionError) as error:

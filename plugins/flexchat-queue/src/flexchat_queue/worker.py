@@ -160,11 +160,11 @@ class Worker:
                 log.warning("the events of the turn %s are not complete: %s", lease.turn, problem)
         end = outcomes[0]
         if isinstance(end, flexchat.TurnFailed):
+            self._unreleased[lease.turn] = lease.tenant  # if its end, or its release, could not be written
             if isinstance(end.error, flexchat.InterruptedTurnError):
                 self.interrupted += 1
                 await self._queue.release(lease)
                 return False
-            self._unreleased[lease.turn] = lease.tenant  # if the failure could not be written
         self.ended += 1
         return True
 

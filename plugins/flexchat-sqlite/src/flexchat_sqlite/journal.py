@@ -250,8 +250,9 @@ class SqliteJournal:
 
         def release(database: sqlite3.Connection) -> None:
             database.execute(
-                "UPDATE journal_turns SET owner = '', error = ? WHERE id = ? AND fence = ? AND state = 'running'",
-                (storable(error), turn.id, turn.fence),
+                "UPDATE journal_turns SET owner = '', error = ?, suspensions = ? "
+                "WHERE id = ? AND fence = ? AND state = 'running'",
+                (storable(error), turn.suspensions, turn.id, turn.fence),
             )
             database.execute("DELETE FROM journal_turns WHERE id = ? AND owner = '' AND conversation = ''", (turn.id,))
 

@@ -77,6 +77,7 @@ _UNSENT = (
 _REPLY = (
     "UPDATE questions SET state = 'replied', reply = ?, replied_by = ?, replied_at = ?, remembered = ? WHERE id = ?"
 )
+_WITHDRAW = "UPDATE questions SET state = 'withdrawn' WHERE id = ? AND state = 'open'"
 _USE = (
     "UPDATE questions SET used_by = :by WHERE id = :id AND tenant = :tenant AND digest = :digest AND digest != '' "
     "AND state = 'replied' AND json_extract(reply, '$.action') = 'accept' "
@@ -91,8 +92,14 @@ def adder(questions: Sequence[PendingQuestion]) -> Callable[[sqlite3.Connection]
     Raises:
         StorageError: A question is not JSON data.
     """
-    rows = [_convert(question_to_row, each, each.id) for each in questions]
-    return lambda database: database.executemany(_ADD, rows)
+    rows = [_convert(question_to_row, each, each.id) for each in questions if each.state == "open"]
+    withdrawn = [(each.id,) for each in questions if each.state == "withdrawn"]
+
+    def add(database: sqlite3.Connection) -> None:
+        database.executemany(_WITHDRAW, withdrawn)
+        database.executemany(_ADD, rows)
+
+    return add
 
 
 def find(database: sqlite3.Connection, id: str, tenant: str) -> PendingQuestion:

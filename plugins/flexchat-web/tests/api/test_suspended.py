@@ -347,8 +347,7 @@ async def test_a_question_survives_its_server(shop, told, listening):
     second = await listening()
     rest = await join(second, id, found[-1][0], last="suspended")
     assert [each["id"] for each in await open_questions(second)] == [question]
-    rest = [event for event in rest if event[0] is not None]  # without a number: the state, reported before its event
-    following = asyncio.create_task(join(second, id, (found + rest)[-1][0]))
+    following = asyncio.create_task(join(second, id, rest[-1][0]))
     await reply(second, question, {"action": "accept", "content": {"size": "small"}})
     rest += [event for event in await following if event[0] is not None]
     assert whole(found + rest)[-1] == "turn"

@@ -111,6 +111,20 @@ class PendingConformance(Conformance):
         expect((await store.journal.question("q1", tenant="t")).reply, YES, "its reply after it was written again")
 
     @law()
+    async def test_a_question_is_withdrawn_with_the_step_that_asks_another(self, store: JournalingStore) -> None:
+        """It can have no reply from then on; one that has a reply keeps it."""
+        await _asking(store, _question("q1", "a1"), _question("q2", "a1"))
+        replied = await store.journal.answer("q2", tenant="t", reply=YES, by="ann")
+        withdrawn = [attrs.evolve(_question(id, "a1"), state="withdrawn") for id in ("q1", "q2")]
+        written = [*withdrawn, _question("q3", "a1")]
+        await store.journal.write(turn("a1"), entries(3), lease_s=None, questions=written)
+        states = [(await store.journal.question(id, tenant="t")).state for id in ("q1", "q2", "q3")]
+        expect(states, ["withdrawn", "replied", "open"], "the questions afterwards")
+        expect(await store.journal.question("q2", tenant="t"), replied, "the question with a reply")
+        answering = store.journal.answer("q1", tenant="t", reply=YES, by="ann")
+        await refused(answering, ClosedQuestionError, "a reply to a question that was withdrawn")
+
+    @law()
     async def test_of_ten_replies_the_first_counts(self, store: JournalingStore) -> None:
         """For the others, the question is closed, with the name of the first."""
         await _suspended(store, _question("q1", "a1"))

@@ -209,35 +209,44 @@ class Turns:
             ForgottenEventsError: Some of those events are no longer stored.
         """
         latest: str | None = None
+        has_looked = False
         while True:
             turn = self.find(id, tenant)
             if turn is not None:
                 async with aclosing(self._listen(turn, after)) as events:
                     async for event in events:
                         yield _event(event)
-                        after, latest = event.number, event.name
+                        after, latest, has_looked = event.number, event.name, False
                 if not turn.is_elsewhere:
                     return
             # The wait begins before the journal is read: what happens in between ends it.
             change = asyncio.create_task(self._change(id))
             try:
-                stored, new_events = await self.stored(id, tenant, after)
+                stored, new_events = await self.stored(id, tenant, after if latest else max(after - 1, 0))
+                if new_events and new_events[0].number == after:  # the one that the listener has had last
+                    known, *new_events = new_events
+                    latest = None if known.name == SUSPENDED else known.name
                 for event in new_events:
                     if event.number != after + 1:
                         raise _events_gone(stored)
                     yield _event(event)
-                    after, latest = event.number, event.name
+                    after, latest, has_looked = event.number, event.name, False
                 if new_events and new_events[-1].name in LAST:
                     return
                 if new_events:
                     continue
                 if (last := await self._last(stored, is_followed=latest is not None)) is not None:
+                    if last.number > after + 1:
+                        continue  # those before it have been stored since they were read
                     if last.number > after:
                         yield _event(last)
                     return
                 if stored.state in (SUSPENDED, "accepted") and stored.state != latest:
-                    latest = stored.state
-                    yield await self._state_event(stored)
+                    # Its process suspends the turn first, and writes the event that reports that after it.
+                    if latest is None or has_looked:
+                        latest = stored.state
+                        yield await self._state_event(stored)
+                    has_looked = True
                 if stored.state == SUSPENDED and not is_waiting:
                     return
                 await change
