@@ -221,6 +221,20 @@ async def test_appends_at_once_keep_every_turn(store):
     assert (await store.get("c", tenant="t")).turns == 40
 
 
+async def test_each_migration_is_committed_before_the_next(dsn, schema):
+    """A step may use the value that an earlier one has added to an enum."""
+    steps = (
+        "CREATE TYPE {s}.mood AS ENUM ('fine')",
+        "ALTER TYPE {s}.mood ADD VALUE 'tired'",
+        "CREATE TABLE {s}.moods (mood {s}.mood CHECK (mood = 'tired'))",
+    )
+    for known in (1, 3):
+        config = PostgresqlConfig(dsn=dsn, schema=schema)
+        connections = Connections(config, name="moods", part="moods", steps=steps[:known], error=StorageError)
+        await connections.make_tables()
+        await connections.aclose()
+
+
 async def test_tables_of_an_older_flexchat_are_taken_over(dsn, schema):
     """Their turns are done, and can be added to."""
     config = PostgresqlConfig(dsn=dsn, schema=schema)

@@ -284,27 +284,31 @@ class Connections:
         return int(row[0]) if row else 0
 
     async def _migrate(self, raw: Raw) -> None:
-        connection = Connection(raw, self.compose)
-        async with raw.transaction():
-            await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            # CREATE SCHEMA IF NOT EXISTS requires the CREATE privilege even if the schema exists.
-            if not await connection.row("SELECT 1 FROM pg_namespace WHERE nspname = %s", (self._config.schema,)):
-                await connection.execute("CREATE SCHEMA {s}")
-            await connection.execute(
-                "CREATE TABLE IF NOT EXISTS {s}.versions (part text PRIMARY KEY, version int NOT NULL)"
-            )
-            version = await self._version(raw)
-            if version > len(self._steps):
-                raise self._error(
-                    f"{self._name}: the tables in schema '{self._config.schema}' were made by a newer FlexChat: "
-                    f"update this one"
+        connection, version = Connection(raw, self.compose), -1
+        # A transaction for each: PostgreSQL before 16 lets a step use a new value of an enum only once it is committed.
+        while version < len(self._steps):
+            async with raw.transaction():
+                await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+                # CREATE SCHEMA IF NOT EXISTS requires the CREATE privilege even if the schema exists.
+                if not await connection.row("SELECT 1 FROM pg_namespace WHERE nspname = %s", (self._config.schema,)):
+                    await connection.execute("CREATE SCHEMA {s}")
+                await connection.execute(
+                    "CREATE TABLE IF NOT EXISTS {s}.versions (part text PRIMARY KEY, version int NOT NULL)"
                 )
-            for step in self._steps[version:]:
-                await connection.execute(step)
-            await connection.execute(
-                "INSERT INTO {s}.versions VALUES (%s, %s) ON CONFLICT (part) DO UPDATE SET version = excluded.version",
-                (self._part, len(self._steps)),
-            )
+                version = await self._version(raw)  # another process may have taken the last step
+                if version > len(self._steps):
+                    newer = (
+                        f"the tables in schema '{self._config.schema}' were made by a newer FlexChat: update this one"
+                    )
+                    raise self._error(f"{self._name}: {newer}")
+                for step in self._steps[version : version + 1]:
+                    await connection.execute(step)
+                version = min(version + 1, len(self._steps))
+                await connection.execute(
+                    "INSERT INTO {s}.versions VALUES (%s, %s) ON CONFLICT (part) "
+                    "DO UPDATE SET version = excluded.version",
+                    (self._part, version),
+                )
 
     @contextlib.contextmanager
     def explaining(self) -> Iterator[None]:

@@ -192,14 +192,10 @@ def _advice(alone: PluginHost) -> str:
 def _classes(module: types.ModuleType) -> list[type]:
     from .laws.law import Conformance
 
-    return [
-        thing
-        for name, thing in vars(module).items()
-        if isinstance(thing, type)
-        and issubclass(thing, Conformance)
-        and thing.__module__ == module.__name__
-        and not name.startswith("_")
-    ]
+    own = [thing for thing in vars(module).values() if isinstance(thing, type) and thing.__module__ == module.__name__]
+    classes = [each for each in own if issubclass(each, Conformance) and not each.__name__.startswith("_")]
+    # A kit that the plugin offers to others is what its own class extends.
+    return [each for each in classes if not any(each in other.__mro__[1:] for other in classes)]
 
 
 def _import_failure(title: str, law: str, module: str, error: BaseException) -> Chapter:
