@@ -34,6 +34,7 @@ _WRITE_SOON = _WRITE + "; SET LOCAL synchronous_commit = off"
 _ON_DISK = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 # Held while tables are created or migrated: several processes may start at the same time.
 _LOCK = 0x666C6578
+_RECORD_VERSION = "INSERT INTO {s}.versions VALUES (%s, %s) ON CONFLICT (part) DO UPDATE SET version = excluded.version"
 
 
 @attrs.frozen
@@ -297,18 +298,12 @@ class Connections:
                 )
                 version = await self._version(raw)  # another process may have taken the last step
                 if version > len(self._steps):
-                    newer = (
-                        f"the tables in schema '{self._config.schema}' were made by a newer FlexChat: update this one"
-                    )
-                    raise self._error(f"{self._name}: {newer}")
+                    where = f"{self._name}: the tables in schema '{self._config.schema}'"
+                    raise self._error(f"{where} were made by a newer FlexChat: update this one")
                 for step in self._steps[version : version + 1]:
                     await connection.execute(step)
                 version = min(version + 1, len(self._steps))
-                await connection.execute(
-                    "INSERT INTO {s}.versions VALUES (%s, %s) ON CONFLICT (part) "
-                    "DO UPDATE SET version = excluded.version",
-                    (self._part, version),
-                )
+                await connection.execute(_RECORD_VERSION, (self._part, version))
 
     @contextlib.contextmanager
     def explaining(self) -> Iterator[None]:
