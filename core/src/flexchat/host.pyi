@@ -53,7 +53,13 @@ from .domain.copies import copied as copied
 from .domain.history import repair_history as repair_history
 from .domain.keys import key as key
 from .domain.masking import Mask as Mask, secrets_of_environment as secrets_of_environment
-from .domain.media import checked_media as checked_media, in_brief as in_brief, describe_media as describe_media
+from .domain.media import (
+    attached_part as attached_part,
+    checked_media as checked_media,
+    detect_type as detect_type,
+    describe_media as describe_media,
+    in_brief as in_brief,
+)
 from .domain.codec import message_from_dict as message_from_dict, message_to_dict as message_to_dict
 from .domain.questions import NOBODY as NOBODY
 from .domain.text import counted as counted, scrub as scrub, scrub_json as scrub_json

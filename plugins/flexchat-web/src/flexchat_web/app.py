@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flexchat import ConfigError, Problem
+from flexchat import ConfigError, FlexChatError, Problem
 from flexchat.host import MAX_KEY_CHARS, installed_plugins, is_key
 from flexchat_cli import find_config
 from starlette.exceptions import HTTPException
@@ -21,14 +21,25 @@ from starlette.types import Receive, Scope, Send
 
 from . import plugin_api
 from .apart import Apart
-from .checking import Route, Unread, read_body
+from .api.errors import problem_of
+from .checking import Route, Unread, arriving, read_body
 from .extensions import collect_operations, collect_pages
-from .guard import Guard, headers_of, incident, path_of
+from .guard import Guard, incident, path_of
 from .openapi import openapi_operation
-from .operations import Call, Event, Operation, Stream
+from .operations import Bytes, Call, Event, Operation, Stream, Upload
 from .page_files import STATIC, PageFiles
 from .problems import ApiError
-from .sending import SlowReaderError, Streams, ended, problem_response, response_of, send_stream, stream_head
+from .sending import (
+    SlowReaderError,
+    Streams,
+    ended,
+    is_current,
+    problem_response,
+    response_of,
+    send_bytes,
+    send_stream,
+    stream_head,
+)
 from .serving import Serving, Settings
 from .sessions import is_secure, session_of
 
@@ -155,7 +166,10 @@ class WebApp:
             return
         route, parameters = self._routes.find(method, path)
         try:
-            call = await self._checked(route, parameters, Request(scope, receive))
+            try:
+                call = await self._checked(route, parameters, Request(scope, receive))
+            except FlexChatError as error:  # a file could not be stored
+                raise problem_of(error, self.serving.mask, openai=route.operation.openai_errors) from error
             disconnect = asyncio.create_task(_wait_for_disconnect(receive))
             work = asyncio.create_task(self._run(route.operation, call, scope, receive, send))
             try:
@@ -172,6 +186,9 @@ class WebApp:
 
     async def _run(self, operation: Operation, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
         reply = await operation.handle(call)
+        if isinstance(reply, Bytes):
+            await send_bytes(reply, scope, send)
+            return
         if not isinstance(reply, Stream):
             await response_of(reply)(scope, receive, send)
             return
@@ -198,11 +215,26 @@ class WebApp:
                 kind="edit",
             )
         query = route.query(scope.get("query_string", b""))
-        max_bytes = min(operation.max_body_bytes, settings.max_body_bytes)
-        raw = await read_body(request, max_bytes=max_bytes, seconds=settings.body_seconds)
-        body: Any = route.body(raw, headers.get("content-type", ""))
-        if not operation.unread:
-            body = body.read() if body.is_quick else await Apart.of(self.serving).run(Unread.read, body)
+        length = headers.get("content-length", "")
+        upload = Upload(
+            serving=self.serving,
+            tenant=scope["flexchat.tenant"],
+            content_type=headers.get("content-type", ""),
+            pieces=arriving(request, seconds=settings.body_seconds),
+            length=int(length) if length.isascii() and length.isdigit() and len(length) < 20 else None,
+        )
+        body: Any
+        if (read := route.upload(upload.content_type)) is not None:
+            async with contextlib.aclosing(upload.pieces):
+                body = await read(upload)
+            if operation.body is not None:
+                route.body(b"", "").check(body)
+        else:
+            max_bytes = min(operation.max_body_bytes, settings.max_body_bytes)
+            raw = await read_body(request, max_bytes=max_bytes, seconds=settings.body_seconds)
+            body = route.body(raw, upload.content_type)
+            if not operation.unread:
+                body = body.read() if body.is_quick else await Apart.of(self.serving).run(Unread.read, body)
         return Call(
             serving=self.serving,
             web=plugin_api,
@@ -219,6 +251,7 @@ class WebApp:
             secure=is_secure(scope, headers),
             session=session_of(headers),
             is_stranger=scope["flexchat.stranger"],
+            held=upload.held,
         )
 
     async def _page(self, path: str, scope: Scope) -> Response:
@@ -226,8 +259,8 @@ class WebApp:
             raise ApiError(405, "this path is read-only", headers={"allow": "GET, HEAD"})
         if path == "/":
             return await self._index(scope)
-        name, is_current = self._files.current(path.removeprefix("/static/"))
-        cached = _IMMUTABLE if is_current else _NO_CACHE
+        name, is_newest = self._files.current(path.removeprefix("/static/"))
+        cached = _IMMUTABLE if is_newest else _NO_CACHE
         if name == "plugins.js":
             return Response(self._files.plugins, headers=cached, media_type="text/javascript")
         if name == "css/all.css":
@@ -249,8 +282,7 @@ class WebApp:
         if "flexchat.refused" in scope:  # the page is shown, not found to be unchanged
             return HTMLResponse(self._files.index, 401, _NO_CACHE)
         headers = {**_NO_CACHE, "etag": f'"{self._files.version}"'}
-        etags = headers_of(scope).get("if-none-match", "")
-        if headers["etag"] in (each.strip().removeprefix("W/") for each in etags.split(",")):
+        if is_current(scope, headers["etag"]):
             return Response(None, 304, headers)
         return HTMLResponse(self._files.index, 200, headers)
 

@@ -8,7 +8,7 @@ import functools
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -17,7 +17,7 @@ from flexchat import Problem
 from flexchat.host import SchemaEngine, UncheckedError, json_error_message, label, limited_work, sentence
 from starlette.requests import Request
 
-from .operations import Operation, Schema
+from .operations import Operation, Schema, Upload
 from .problems import ApiError
 
 MAX_DEPTH = 64
@@ -26,6 +26,9 @@ MAX_DIGITS = 40
 MAX_PARAMETERS = 50
 MAX_QUERY = 8_192
 MAX_PROBLEMS = 20
+
+MIN_BYTES_PER_S = 16 * 1024
+"""The slowest a file may arrive, after the time in which any body may."""
 
 QUICK_BYTES = 64 * 1024
 QUICK_MARKS = 1_000
@@ -58,6 +61,30 @@ async def read_body(request: Request, *, max_bytes: int, seconds: float) -> byte
             408, f"the body did not arrive within {seconds:g} seconds; send it again", headers={"connection": "close"}
         ) from None
     return bytes(body)
+
+
+async def arriving(request: Request, *, seconds: float) -> AsyncGenerator[bytes, None]:
+    """Yield a request's body while it arrives.
+
+    Raises:
+        ApiError: 408: after these seconds, it is slower than MIN_BYTES_PER_S.
+        ClientDisconnect: The client left.
+    """
+    loop, size = asyncio.get_running_loop(), 0
+    start = loop.time()
+    async with contextlib.aclosing(request.stream()) as pieces:
+        while True:
+            try:
+                async with asyncio.timeout_at(start + seconds + size / MIN_BYTES_PER_S):
+                    piece = await anext(pieces, None)
+            except TimeoutError:
+                text = f"the body arrived with less than {MIN_BYTES_PER_S:,} bytes per second; send it again"
+                raise ApiError(408, text, headers={"connection": "close"}) from None
+            if piece is None:
+                return
+            size += len(piece)
+            if piece:
+                yield piece
 
 
 def _too_large(max_bytes: int) -> ApiError:
@@ -98,11 +125,19 @@ class Unread:
             hint = f", not {self.content_type[:80]!r}" if kind else ": send the header Content-Type: application/json"
             raise ApiError(415, f"the body must be application/json in UTF-8{hint}")
         data = read_json(self.raw)
+        self.check(data)
+        return data
+
+    def check(self, data: Any) -> None:
+        """Check that data fit the schema.
+
+        Raises:
+            ApiError: 400: they do not.
+        """
         flaws = _flaws(_engine(json.dumps(self.schema)), data)
         if flaws:
             refusal = self.refusal(data) if self.refusal is not None else None
             raise ApiError(400, refusal or _summary("the body does not match the schema", flaws), flaws=flaws)
-        return data
 
 
 class Route:
@@ -111,6 +146,12 @@ class Route:
     def __init__(self, operation: Operation) -> None:
         self.operation = operation
         self._query = {name: SchemaEngine(schema) for name, schema in operation.query.items()}
+
+    def upload(self, content_type: str) -> Callable[[Upload], Awaitable[Any]] | None:
+        """Return the reader of a body of this type while it arrives; None for one that is JSON, or has to be."""
+        uploads = self.operation.uploads
+        kind = content_type.partition(";")[0].strip().lower()
+        return uploads.get(kind) or uploads.get("*/*")
 
     def body(self, raw: bytes, content_type: str) -> Unread:
         """Return a request's body with the operation's requirements on it."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from . import plugin_api
-from .api import chat, conversations, journal, models, openai, questions, server, tool_sources, tools, turns
+from .api import chat, conversations, journal, media, models, openai, questions, server, tool_sources, tools, turns
 from .api.errors import convert_errors
 from .api.models import ModelLists, with_facts
 from .config import configuration, connections
@@ -21,7 +21,7 @@ PAGES = ("chat", "activity", "tools", "config", "explain")
 """Ours, as static/js/main.js names them."""
 
 _CHATS = (
-    *(chat.operation, conversations.operation, journal.turns, turns.operation, questions.operation),
+    *(chat.operation, media.operation, conversations.operation, journal.turns, turns.operation, questions.operation),
     *(journal.effects, tools.operation, tool_sources.operation),
 )
 _SERVER_AND_CONFIG = (openai.operation, server.operation, configuration.operation, connections.operation)

@@ -10,7 +10,7 @@ from typing import Any
 import flexchat
 
 from .operations import Call, Json, Operation, Reply
-from .shapes import NULLABLE_TEXT, TEXT, Schema, listed, record
+from .shapes import NULLABLE_TEXT, TEXT, WORDS, Schema, listed, record
 
 PROBLEM: Schema = {
     **record(
@@ -28,6 +28,7 @@ PROBLEM: Schema = {
 OPENAI_ERROR = record({"error": record({"message": TEXT, "type": TEXT, "param": NULLABLE_TEXT, "code": NULLABLE_TEXT})})
 TAGS = {
     "chat": "Ask the six phases.",
+    "media": "Files of messages and of tools' results.",
     "conversations": "Kept conversations.",
     "turns": "Turns: those that run, and those of kept conversations.",
     "effects": "Changes that tools have made.",
@@ -39,6 +40,15 @@ TAGS = {
 }
 
 _ALWAYS = (400, 405, 408, 413, 421, 403, 500)
+_UPLOADS: Mapping[str, Schema] = {
+    "application/octet-stream": {"type": "string", "format": "binary"},
+    "multipart/form-data": {
+        "type": "object",
+        "properties": {"prompt": WORDS, "file": {"type": "string", "format": "binary"}},
+        "required": ["prompt"],
+        "description": "The fields of the JSON body, those that are not texts as JSON, and any number of files.",
+    },
+}
 _PARAMETER = re.compile(r"\{([a-z_]+)(?::path)?\}")
 
 
@@ -109,11 +119,12 @@ def _operation(operation: Operation, *, token: bool) -> dict[str, Any]:
         parameters.append({**_parameter("Idempotency-Key", "header", key), "description": text})
     if parameters:
         document["parameters"] = parameters
-    if operation.body is not None:
-        document["requestBody"] = {
-            "required": operation.body_required,
-            "content": {"application/json": {"schema": dict(operation.body)}},
-        }
+    if operation.takes_body:
+        schemas = {media: _UPLOADS.get(media, {}) for media in operation.uploads if media != "*/*"}
+        if operation.body is not None:
+            schemas = {"application/json": operation.body, **schemas}
+        content = {media: {"schema": dict(schema)} for media, schema in schemas.items()}
+        document["requestBody"] = {"required": operation.body_required, "content": content}
     document["responses"] = {str(status): answer for status, answer in sorted(_answers(operation, token=token).items())}
     if token and not operation.open:
         document["security"] = [{"token": []}]
@@ -122,7 +133,7 @@ def _operation(operation: Operation, *, token: bool) -> dict[str, Any]:
 
 def _answers(operation: Operation, *, token: bool) -> dict[int, Any]:
     statuses = {*_ALWAYS, *operation.problems}
-    if operation.body is not None:
+    if operation.takes_body:
         statuses |= {415, 503}
     if operation.takes_key:
         statuses |= {409, 410, 422}

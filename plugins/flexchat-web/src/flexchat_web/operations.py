@@ -42,6 +42,7 @@ class Call:
         secure: Whether the browser talks TLS, to this server or to a proxy in front of it.
         session: Id of the browser's session; empty if it has none.
         is_stranger: Whether it has no token where one is required, or came by a name that is not the server's.
+        held: Files of its body by their SHA-256 digest, if the server keeps no media.
     """
 
     serving: Serving
@@ -59,11 +60,30 @@ class Call:
     secure: bool = False
     session: str = ""
     is_stranger: bool = False
+    held: Mapping[str, bytes] = attrs.field(factory=dict, repr=False)
 
     @property
     def user(self) -> str:
         """The name under which the client acts, for records: its token's tenant, or "web"."""
         return self.tenant if self.serving.settings.tokens else "web"
+
+
+@attrs.frozen(kw_only=True)
+class Upload:
+    """A body while it arrives.
+
+    Attributes:
+        pieces: The body. Reading it raises ApiError (408: it arrives too slowly) and ClientDisconnect.
+        length: Bytes, as its sender states them; None if it does not.
+        held: Files by their digest, if the server keeps no media; filled while a form is read.
+    """
+
+    serving: Serving
+    tenant: str
+    content_type: str
+    pieces: AsyncGenerator[bytes, None]
+    length: int | None = None
+    held: dict[str, bytes] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -124,13 +144,30 @@ class Stream:
     stopped: Event | None = None
 
 
-Reply = Json | Written | Text | Stream
+@attrs.frozen
+class Bytes:
+    """An answer of bytes that is sent while it is read. The generator is closed when the client leaves.
+
+    Attributes:
+        first: The first bytes: with them the answer begins.
+        pieces: Those after them.
+    """
+
+    first: bytes
+    pieces: AsyncGenerator[bytes, None]
+    media_type: str
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+
+
+Reply = Json | Written | Text | Stream | Bytes
 Handler = Callable[[Call], Awaitable[Reply]]
 ChatHandler: TypeAlias = "Callable[[Call, FlexChat], Awaitable[Reply]]"
 """A handler that gets the current chat, lent to it until it returns."""
 
 Handle = TypeVar("Handle", Handler, ChatHandler)
-Tag = Literal["chat", "conversations", "turns", "effects", "tools", "validation", "configuration", "openai", "server"]
+Tag = Literal[
+    "chat", "media", "conversations", "turns", "effects", "tools", "validation", "configuration", "openai", "server"
+]
 
 
 @attrs.frozen(kw_only=True)
@@ -149,7 +186,8 @@ class Operation:
         edits: Whether it needs permission to edit. open: Whether it needs no token. openai_errors: Whether problems are
         sent in OpenAI's format. links: OpenAPI's Link Objects by name: further requests that use a successful answer's
         data. refusal: From a body that does not fit its schema to the sentence that refuses it, if a specification
-        prescribes one; None for the usual one.
+        prescribes one; None for the usual one. uploads: Readers of bodies that are not JSON, while they arrive, by
+        media type ("*/*": of all others); what one returns has to fit the schema, if there is one.
     """
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -174,6 +212,12 @@ class Operation:
     openai_errors: bool = False
     links: Mapping[str, Schema] = attrs.field(factory=dict)
     refusal: Callable[[Any], str | None] | None = None
+    uploads: Mapping[str, Callable[[Upload], Awaitable[Any]]] = attrs.field(factory=dict)
+
+    @property
+    def takes_body(self) -> bool:
+        """Whether a request may have a body."""
+        return self.body is not None or bool(self.uploads)
 
 
 class Operations:

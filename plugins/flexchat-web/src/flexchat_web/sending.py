@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Send
+from starlette.types import Scope, Send
 
-from .operations import Event, Json, Reply, Stream, Text, Written
+from .operations import Bytes, Event, Json, Reply, Stream, Text, Written
 from .problems import ApiError
 
 if TYPE_CHECKING:
@@ -199,11 +199,41 @@ class _Streaming:
             headers = stream_head(self._stream).raw_headers
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})
         self._sent += 1
-        try:
-            async with asyncio.timeout(SLOW_READER_SECONDS):
-                await self._send({"type": "http.response.body", "body": piece, "more_body": True})
-        except TimeoutError:
-            raise SlowReaderError from None
+        await _send_piece(self._send, piece)
+
+
+def is_current(scope: Scope, etag: str) -> bool:
+    """Return whether a client has the version of an answer with this ETag."""
+    sent = [value for name, value in scope["headers"] if name == b"if-none-match"]
+    tags = b",".join(sent).decode("latin-1").split(",")
+    return etag in [each.strip().removeprefix("W/") for each in tags]
+
+
+async def send_bytes(reply: Bytes, scope: Scope, send: Send) -> None:
+    """Send an answer of bytes, or only its headers: for HEAD, and to a client that has it already.
+
+    Raises:
+        SlowReaderError: The client does not read it.
+    """
+    etag = reply.headers.get("etag")
+    is_known = etag is not None and is_current(scope, etag)
+    head = Response(None, 304 if is_known else 200, reply.headers, None if is_known else reply.media_type)
+    headers = [pair for pair in head.raw_headers if pair[0] != b"content-length"]
+    async with contextlib.aclosing(reply.pieces):
+        await send({"type": "http.response.start", "status": head.status_code, "headers": headers})
+        if not is_known and scope["method"] != "HEAD":
+            await _send_piece(send, reply.first)
+            async for piece in reply.pieces:
+                await _send_piece(send, piece)
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _send_piece(send: Send, piece: bytes) -> None:
+    try:
+        async with asyncio.timeout(SLOW_READER_SECONDS):
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    except TimeoutError:
+        raise SlowReaderError from None
 
 
 class SlowReaderError(Exception):

@@ -44,7 +44,7 @@ class Settings:
         hosts: Names a request's Host may have, without port; None for loopback's own; include "*" for any.
         origins: Origins of other pages that may call the API: "https://app.example".
         edit: Whether the configuration may be changed; default: only if hosts is None.
-        max_body_bytes: Of a request.
+        max_body_bytes: Of a request without files; of theirs, the configuration's media.max_bytes.
         body_seconds: The longest time in which a body may arrive.
         allow_env: Environment variables that a configuration in a request may use.
         unheard_seconds: The longest time a turn continues without a listener; 0: it ends with the connection.
@@ -57,7 +57,7 @@ class Settings:
     hosts: tuple[str, ...] | None = None
     origins: tuple[str, ...] = ()
     edit: bool = attrs.field()
-    max_body_bytes: int = 8 * 1024 * 1024
+    max_body_bytes: int = 32 * 1024 * 1024
     body_seconds: float = 30.0
     allow_env: frozenset[str] = frozenset()
     unheard_seconds: float = 60.0

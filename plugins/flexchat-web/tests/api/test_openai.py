@@ -218,7 +218,7 @@ async def test_a_response_format_is_held(asking, model):
         ({"logprobs": True}, "probabilities"),
         ({"temperature": 9}, "temperature"),
         ({"seed": 10**30}, "seed"),
-        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "reads text only, not 'image_url'"),
+        ({"messages": [{"role": "user", "content": [{"type": "video_url"}]}]}, "not 'video_url'"),
     ],
 )
 async def test_what_cannot_be_had_is_refused_in_a_sentence(asking, more, said):

@@ -66,8 +66,8 @@ def test_a_call_without_a_result_is_repaired_by_the_turn():
         ([ASKED, {"role": "assistant", "content": "x"}], "the last message must be the user's"),
         ([{"role": "user", "content": " "}], "is empty"),
         (
-            [{"role": "user", "content": [{"type": "image_url"}]}],
-            "text only, not 'image_url'",
+            [{"role": "user", "content": [{"type": "video_url"}]}],
+            "messages[0].content[0]: this server reads text, image_url, input_audio and file parts, not 'video_url'",
         ),
         ([{"role": "assistant", "tool_calls": [{"function": 3}]}, ASKED], "messages[0].tool_calls[0]: a tool call is"),
     ],

@@ -7,7 +7,7 @@ import time
 import openai
 import pytest
 from flexchat_testing import ScriptedProvider, calls, says
-from flexchat_web.api.openai import Repeats
+from flexchat_web.api.openai import Repeats, digest_of
 
 PAY = {
     "name": "pay",
@@ -92,16 +92,16 @@ async def test_a_request_whose_answer_is_lost_and_that_is_repeated_is_one_turn(t
 
 def test_a_first_request_is_always_a_new_one():
     repeats = Repeats(None)
-    assert len({repeats.key_of("t", ASKED, 0) for _ in range(3)}) == 3
+    assert len({repeats.key_of(digest_of("t", ASKED), 0) for _ in range(3)}) == 3
 
 
 def test_a_repeated_request_has_the_key_of_the_last_one(monkeypatch):
     repeats = Repeats(None)
-    repeats.key_of("t", ASKED, 0)
-    key = repeats.key_of("t", ASKED, 0)
-    assert [repeats.key_of("t", ASKED, n) for n in (1, 2)] == [key, key]
-    assert repeats.key_of("u", ASKED, 1) != key
-    assert repeats.key_of("t", {**ASKED, "seed": 1}, 1) != key
+    repeats.key_of(digest_of("t", ASKED), 0)
+    key = repeats.key_of(digest_of("t", ASKED), 0)
+    assert [repeats.key_of(digest_of("t", ASKED), n) for n in (1, 2)] == [key, key]
+    assert repeats.key_of(digest_of("u", ASKED), 1) != key
+    assert repeats.key_of(digest_of("t", {**ASKED, "seed": 1}), 1) != key
     later = time.monotonic() + 601
     monkeypatch.setattr(time, "monotonic", lambda: later)
-    assert repeats.key_of("t", ASKED, 1) != key
+    assert repeats.key_of(digest_of("t", ASKED), 1) != key

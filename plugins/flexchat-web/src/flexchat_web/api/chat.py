@@ -11,11 +11,13 @@ from flexchat import CollectionChoice, read_history
 from flexchat.host import wait_for_answer
 
 from .. import shapes
-from ..operations import Call, Json, Operations, Reply, Stream, Written
+from ..operations import Call, Json, Operations, Reply, Stream, Upload, Written
 from ..problems import ApiError
 from ..sending import LongAnswers, encoded_in_pieces, paced, turn_reply
 from ..shapes import body_schema, listed, record
+from ..uploads import read_form
 from .events import turn_data
+from .media import ATTACHMENTS, attachments_of
 from .turns import INTERRUPTED, Turns, begun, replayed
 
 if TYPE_CHECKING:
@@ -39,12 +41,36 @@ _OPTIONS = {
     "description": "How the model answers this message, instead of the rule's settings.",
 }
 _PROMPT = {"prompt": shapes.WORDS}
+_MESSAGE = body_schema(
+    {},
+    prompt=shapes.TEXT,
+    attachments=ATTACHMENTS,
+    **_REQUEST,
+    options=_OPTIONS,
+    conversation=shapes.CONVERSATION_ID,
+    stream=bool,
+    questions={**shapes.SWITCH, "description": "Whether the client shows questions of tools, and replies."},
+    accept={
+        **shapes.SWITCH,
+        "description": "Answer 202 at once; the turn runs when it can.",
+    },
+    retryCount={"description": "Not read."},
+    selectedModels={"description": "Not read."},
+)
+_TEXTS = ("prompt", "conversation", "topic")
+"""Fields that are texts in a form as well."""
+
 _EXAMPLES = [{"prompt": "What is 2 + 2?"}]
 
 
 def _no_prompt(body: Any) -> str | None:
-    prompt = body.get("prompt") if isinstance(body, dict) else None
-    return None if isinstance(prompt, str) and prompt.strip() else NO_PROMPT
+    fields = body if isinstance(body, dict) else {}
+    prompt = fields.get("prompt", "" if fields.get("attachments") else None)
+    return None if isinstance(prompt, str) and (prompt.strip() or fields.get("attachments")) else NO_PROMPT
+
+
+async def _form(upload: Upload) -> dict[str, Any]:
+    return await read_form(upload, _TEXTS)
 
 
 operation = Operations("chat", problems=shapes.TURN_PROBLEMS)
@@ -55,22 +81,14 @@ operation = Operations("chat", problems=shapes.TURN_PROBLEMS)
     "/chat/api",
     name="chat",
     body={
-        **body_schema(
-            _PROMPT,
-            **_REQUEST,
-            options=_OPTIONS,
-            conversation=shapes.CONVERSATION_ID,
-            stream=bool,
-            questions={**shapes.SWITCH, "description": "Whether the client shows questions of tools, and replies."},
-            accept={
-                **shapes.SWITCH,
-                "description": "Answer 202 at once; the turn runs when it can.",
-            },
-            retryCount={"description": "Not read."},
-            selectedModels={"description": "Not read."},
-        ),
+        **_MESSAGE,
+        "anyOf": [
+            {"properties": _PROMPT, "required": ["prompt"]},
+            {"properties": {"attachments": {"type": "array", "minItems": 1}}, "required": ["attachments"]},
+        ],
         "examples": _EXAMPLES,
     },
+    uploads={"multipart/form-data": _form},
     refusal=_no_prompt,
     max_body_bytes=4 * 1024 * 1024,
     answers={
@@ -84,6 +102,7 @@ async def _chat(call: Call) -> Reply:
     """Answer a message; with stream, or if the client accepts text/event-stream, as events."""
     body, turns = call.body, call.serving.shared(Turns)
     request = {**_request_fields(body), **_options(body), "conversation": body.get("conversation")}
+    request["attachments"] = attachments_of(body.get("attachments"), call.held)
     if body.get("questions"):  # a client that does not show questions must not be waited for
         request["on_question"] = wait_for_answer
     if body.get("accept") or call.serving.settings.accept_only:
@@ -183,7 +202,7 @@ async def _explained(explanation: Explanation, rules: Sequence[ResponseRule]) ->
 def _request_fields(body: dict[str, Any]) -> dict[str, Any]:
     chosen = body.get("selectedCollections")
     return {
-        "message": body["prompt"],
+        "message": body.get("prompt", ""),
         "history": read_history(body.get("previousMessages", ()), "previousMessages"),
         "topic": body.get("topic"),
         "variables": body.get("variables"),

@@ -5,6 +5,7 @@ Source: platform.openai.com/docs/api-reference/chat and …/models.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import math
@@ -38,8 +39,9 @@ from .caller_tools import (
     with_held,
 )
 from .chat import REPLAYED
+from .content_parts import ContentReader
 from .models import named_models
-from .openai_format import chunks, completion, read_messages, unread_part
+from .openai_format import chunks, completion, has_media, read_media, read_messages, unread_message
 from .served import ServedTurn
 from .turns import Turns
 
@@ -70,10 +72,17 @@ _UNREAD = (
 
 _NAME = {**shapes.TEXT, "minLength": 1}
 _NO_TOOLS = {"type": ["array", "null"], "maxItems": 0}
+_PARTS: Mapping[str, Any] = {
+    "text": shapes.TEXT,
+    "refusal": shapes.TEXT,
+    "image_url": record({"url": shapes.TEXT}),
+    "input_audio": record({"data": shapes.TEXT, "format": shapes.TEXT}),
+    "file": record({}, **dict.fromkeys(("file_data", "filename", "file_id"), str)),
+}
 _PART = {
     "type": "object",
-    "properties": {"type": {"enum": ["text", "refusal"]}, "text": shapes.TEXT, "refusal": shapes.TEXT},
-    "anyOf": [{"properties": {"type": {"const": kind}}, "required": ["type", kind]} for kind in ("text", "refusal")],
+    "properties": {"type": {"enum": [*_PARTS]}, **_PARTS},
+    "anyOf": [{"properties": {"type": {"const": kind}}, "required": ["type", kind]} for kind in _PARTS],
 }
 _TOOL = record({"type": {"const": "function"}, "function": FUNCTION})
 _CALL = record({"function": record({"name": _NAME}, arguments=str | None)}, id=str | None)
@@ -137,7 +146,7 @@ def _refusal(body: Any) -> str | None:
         return "n: this server gives one answer; leave n out"
     if fields.get("logprobs"):
         return "logprobs: this server does not return probabilities; leave logprobs out"
-    return unread_part(fields.get("messages"))
+    return unread_message(fields.get("messages"))
 
 
 operation = Operations("openai")
@@ -154,15 +163,15 @@ class Repeats:
     def __init__(self, serving: Serving) -> None:
         self._recent: dict[bytes, tuple[str, float]] = {}  # oldest first
 
-    def key_of(self, tenant: str, body: Any, retries: int) -> str:
+    def key_of(self, about: bytes, retries: int) -> str:
         """Return a request's key.
 
         Args:
+            about: The digest of the request and its tenant.
             retries: How often the client has sent it before: if it has, the key of the last request of this tenant with
                 this body, if that is recent.
         """
         now = time.monotonic()
-        about = hashlib.sha256(json.dumps([tenant, body], sort_keys=True).encode()).digest()
         key, at = self._recent.pop(about, ("", 0.0))
         if not key or not retries or now - at > RECENT_S:
             key = secrets.token_hex(16)
@@ -172,12 +181,17 @@ class Repeats:
         return key
 
 
+def digest_of(tenant: str, body: Any) -> bytes:
+    """Return the digest of a request and its tenant."""
+    return hashlib.sha256(json.dumps([tenant, body], sort_keys=True).encode()).digest()
+
+
 @operation(
     "POST",
     "/v1/chat/completions",
     body=_COMPLETIONS,
     refusal=_refusal,
-    max_body_bytes=4 * 1024 * 1024,
+    max_body_bytes=32 * 1024 * 1024,
     answer=_COMPLETION,
     problems=(404, 422, 429, 502, 503, 504),
     streams=True,
@@ -189,7 +203,11 @@ async def create_chat_completion(call: Call) -> Reply:
     turns, reading = call.serving.shared(Turns), Reading()
     key, patience_s = call.key, math.inf
     if key is None:
-        key, patience_s = call.serving.shared(Repeats).key_of(call.tenant, call.body, call.retries), ABANDONED_S
+        # In a thread, if there may be megabytes: other requests would wait for them.
+        is_long = any(map(has_media, call.body["messages"]))
+        args = call.tenant, call.body
+        about = await asyncio.to_thread(digest_of, *args) if is_long else digest_of(*args)
+        key, patience_s = call.serving.shared(Repeats).key_of(about, call.retries), ABANDONED_S
     try:
         turn, is_repeat = await turns.join(
             call.tenant, key, lambda chat: _read_request(call, chat, reading), is_silent=True, patience_s=patience_s
@@ -258,7 +276,8 @@ def _cancelled() -> ApiError:
 async def _read_request(call: Call, chat: FlexChat, reading: Reading) -> tuple[FlexChat, Mapping[str, Any]]:
     """Return the chat that answers a request and the arguments of respond; add what is not done as requested."""
     body, warnings = call.body, reading.warnings
-    form, entries = body.get("response_format"), body["messages"]
+    # Nothing else needs the texts of media, while the turn may take minutes.
+    form, entries = body.get("response_format"), body.pop("messages")
     request: dict[str, Any] = {
         "response_format": None if form is None or form["type"] == "text" else form,
         "variables": body.get("variables"),
@@ -269,6 +288,7 @@ async def _read_request(call: Call, chat: FlexChat, reading: Reading) -> tuple[F
         request |= {"message": message, "continuation": continuation, "conversation": body["conversation"]}
         has_more, reading.asked = len(entries) > len(results), len(continuation)
     else:
+        entries = await read_media(entries, ContentReader(chat, call.tenant))
         entries = await with_held(entries, call.serving.shared(HeldAnswers), chat, call.tenant)
         dialogue = read_messages(entries)
         request |= {"message": dialogue.question.content, "attachments": dialogue.question.media}

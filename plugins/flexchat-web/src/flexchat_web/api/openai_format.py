@@ -17,7 +17,7 @@ from flexchat import StreamEvent, Turn, Usage
 from flexchat.host import TurnEvent, repair_history
 
 from ..operations import Event
-from ..problems import ApiError
+from .content_parts import MEDIA, ContentReader, refused, unread_part
 from .events import turn_data
 
 _REASONS = {"length": "length", "content_filter": "content_filter"}
@@ -39,6 +39,23 @@ class Dialogue:
     continuation: tuple[flexchat.Message, ...] = ()
 
 
+async def read_media(messages: Sequence[Mapping[str, Any]], reader: ContentReader) -> list[Any]:
+    """Return messages in which those of the user that have media are read.
+
+    Raises:
+        ApiError: 400: a part cannot be read.
+        StorageError: The store of media failed.
+    """
+    if unread := unread_message(messages):
+        raise refused(*unread.split(": ", 1))
+    read: list[Any] = [*messages]
+    for index, message in enumerate(messages):
+        if has_media(message):
+            content = await reader.read(message["content"], f"messages[{index}].content")
+            read[index] = flexchat.UserMessage(content.text, media=content.media)
+    return read
+
+
 def read_messages(messages: Sequence[Mapping[str, Any] | flexchat.Message], name: str = "messages") -> Dialogue:
     """Return the user's question, and what comes before and after it.
 
@@ -49,39 +66,44 @@ def read_messages(messages: Sequence[Mapping[str, Any] | flexchat.Message], name
 
     Source: wire format of Chat Completions, "messages".
     """
-    if unread := unread_part(messages):
-        raise _refused(unread.partition(": ")[2], unread.partition(": ")[0])
+    if unread := unread_message(messages):
+        raise refused(*unread.split(": ", 1))
     try:
         history = [*flexchat.read_history(messages, name)]
     except flexchat.ChatRequestError as error:
         place, _, why = str(error).partition(": ")
-        raise _refused(why, place) from None
+        raise refused(place, why) from None
     at = next((i for i in range(len(history) - 1, -1, -1) if isinstance(history[i], flexchat.UserMessage)), None)
     after = [] if at is None else history[at + 1 :]
     dialogue = [message for message in after if not isinstance(message, flexchat.SystemMessage)]
     if at is None or (dialogue and not isinstance(dialogue[-1], flexchat.ToolMessage)):
-        raise _refused("the last message must be the user's, or the result of a call", name)
+        raise refused(name, "the last message must be the user's, or the result of a call")
     question = history[at]
     assert isinstance(question, flexchat.UserMessage)
     if not question.content.strip() and not question.media:
-        raise _refused("the last message of the user is empty", f"{name}[{at}].content")
+        raise refused(f"{name}[{at}].content", "the last message of the user is empty")
     instructions = [message for message in after if isinstance(message, flexchat.SystemMessage)]
     _, *continuation = repair_history((question, *dialogue))[0]
     return Dialogue(question, (*history[:at], *instructions), tuple(continuation))
 
 
-def unread_part(messages: Any) -> str | None:
-    """Return the sentence that refuses a message which is not text; None if all seem to be."""
+def unread_message(messages: Any) -> str | None:
+    """Return the sentence that refuses a part of a kind that is not read, or has another role; None if all are."""
     for index, message in enumerate(messages if isinstance(messages, list) else ()):
-        content = message.get("content") if isinstance(message, dict) else None
-        for at, part in enumerate(content if isinstance(content, list) else ()):
-            if isinstance(part, dict) and part.get("type") not in ("text", "refusal"):
-                return f"messages[{index}].content[{at}]: this server reads text only, not {part.get('type')!r:.40}"
+        if not isinstance(message, dict):
+            continue
+        place = f"messages[{index}].content"
+        if unread := unread_part(message.get("content"), place):
+            return unread
+        if message.get("role") != "user" and has_media(message):
+            return f"{place}: only messages of the user have images, sounds and files"
     return None
 
 
-def _refused(text: str, param: str) -> ApiError:
-    return ApiError(400, f"{param}: {text}", kind="request", param=param, code=None)
+def has_media(message: Mapping[str, Any]) -> bool:
+    """Return whether a message has a part that is not a text."""
+    content = message.get("content")
+    return isinstance(content, list) and any(isinstance(part, dict) and part.get("type") in MEDIA for part in content)
 
 
 Calls = Callable[[Turn], Awaitable[list[tuple[str, flexchat.ToolCall]]]]

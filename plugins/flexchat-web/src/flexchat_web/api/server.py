@@ -21,6 +21,7 @@ from ..operations import Call, Json, Operations, Reply, Text
 from ..problems import ApiError
 from ..sessions import Sessions, cookie, tenant_of
 from ..shapes import TEXT, body_schema, listed, record
+from ..uploads import media_store
 
 if TYPE_CHECKING:
     from ..serving import Serving
@@ -112,7 +113,7 @@ async def ready(call: Call) -> Reply:
 
 
 _COLLECTIONS_S = 5.0
-_SWITCHES = ("read_only", "asks_for_token", "keeps_conversations", "keeps_effects", "has_tools")
+_SWITCHES = ("read_only", "asks_for_token", "keeps_conversations", "keeps_media", "keeps_effects", "has_tools")
 
 
 @operation(
@@ -151,6 +152,7 @@ async def ui_config(call: Call, chat: FlexChat) -> Reply:
             ],
             "collections": await _collections(chat),
             "keeps_conversations": chat.conversations is not None,
+            "keeps_media": media_store(chat) is not None,
             "keeps_effects": _keeps_effects(chat),
             "has_tools": chat.tools.is_enabled() and bool(chat.tools.get_registry().names()),
             "reloaded_at": serving.reloaded_at,

@@ -3,6 +3,7 @@
 //   await post("api/tools/call", { name, arguments });                    post, put, patch, del(path, body?, { signal }?)
 //                                                                         post(path, null) sends no body; a text
 //                                                                         is sent as it is: JSON
+//   await upload("api/media", file, { signal, onProgress })               sends a file; onProgress(0 … 1)
 //   post and stream also take { key }, an idempotency key: the same request again runs nothing twice
 //   for await (const { event, data } of stream("chat/api", body, { signal })) …      a POST answered with events
 //   for await (const … of watch("api/validation/runs/1/events", { signal })) …       a GET answered with events
@@ -97,15 +98,33 @@ async function request(method, path, body, { signal, accept = "application/json"
   return response;
 }
 
+/** Send a file as the body of a POST, and return the answer. fetch reports no progress. */
+export function upload(path, file, { signal, onProgress } = {}) {
+  return new Promise((resolve, reject) => {
+    const sending = new XMLHttpRequest();
+    sending.open("POST", path);
+    sending.setRequestHeader("content-type", file.type || "application/octet-stream");
+    sending.upload.onprogress = ({ loaded, total }) => onProgress?.(total ? loaded / total : 0);
+    sending.onerror = () => reject(new ApiError(0, { title: "Cut off", detail: "The file could not be sent: the connection broke." }));
+    sending.onabort = () => reject(new DOMException("removed", "AbortError"));
+    sending.onload = () => (sending.status < 300 ? resolve(JSON.parse(sending.responseText)) : reject(new ApiError(sending.status, problemIn(sending.responseText, sending))));
+    signal?.addEventListener("abort", () => sending.abort());
+    sending.send(file);
+  });
+}
+
 async function problemOf(response) {
-  const text = await response.text().catch(() => "");
+  return problemIn(await response.text().catch(() => ""), response);
+}
+
+function problemIn(text, { status, statusText }) {
   try {
     const data = JSON.parse(text);
     if (data && typeof data === "object") return data;
   } catch {
     // A proxy may answer with its own page.
   }
-  return { title: response.statusText, detail: `The server answered with status ${response.status} ${response.statusText}.` };
+  return { title: statusText, detail: `The server answered with status ${status} ${statusText}.` };
 }
 
 async function content(response) {

@@ -9,6 +9,7 @@
 import { displayText, h, icon, replace } from "./dom.js";
 import { badge, ms } from "./elements.js";
 import { jsonView, codeView } from "./json_view.js";
+import { mediaList } from "./media.js";
 
 const STATES = {
   writing: ["being written", "accent", "pencil"],
@@ -92,33 +93,9 @@ export function isOnlyMedia({ success, result, media }) {
   return success && (result ?? "") === "" && media?.length > 0;
 }
 
-/** Return a result's media: images are shown, others described; nothing if there are none. */
-export function mediaView({ media, left_out: leftOut }) {
-  const shown = Array.isArray(media) ? media.map((part) => h("li", {}, isImage(part) ? picture(part) : mediaLabel(part))) : [];
-  const words = (leftOut || []).map((text) => h("li", { class: "muted" }, text));
-  return shown.length + words.length > 0 && h("ul", { class: "tool-media", "aria-label": "Media" }, shown, words);
-}
-
-// Pixel formats only: an SVG or a page could contain scripts; the URL is built from the data checked here.
-const PICTURES = /^image\/(png|jpeg|gif|webp)$/;
-const BASE64 = /^[A-Za-z0-9+/]+=*$/;
-
-function isImage({ mime_type: type, data }) {
-  return PICTURES.test(type) && typeof data === "string" && BASE64.test(data);
-}
-
-function picture(part) {
-  return h(
-    "figure",
-    {},
-    h("img", { src: `data:${part.mime_type};base64,${part.data}`, alt: part.name || "Image that the tool returned" }),
-    h("figcaption", {}, mediaLabel(part)),
-  );
-}
-
-function mediaLabel({ name, mime_type: type, bytes, data }) {
-  const size = bytes ?? (typeof data === "string" ? Math.floor((data.replace(/=+$/, "").length * 3) / 4) : null);
-  return [name, type, size === null ? null : `${size.toLocaleString()} bytes`].filter(Boolean).join(", ");
+/** Return a result's media; nothing if there are none. */
+export function mediaView({ media, left_out: more }) {
+  return mediaList(media, { more });
 }
 
 function view(value, label) {

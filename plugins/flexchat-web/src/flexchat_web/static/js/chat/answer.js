@@ -12,6 +12,7 @@ import { alert, badge, button, copyButton, errorCard, costNode, ms, when } from 
 import { liveCalls } from "../live_calls.js";
 import { get } from "../api.js";
 import { markdown } from "../markdown.js";
+import { mediaList } from "../media.js";
 import { toolCallCard } from "../tool_call.js";
 import { questionCard } from "./question.js";
 
@@ -262,7 +263,8 @@ export function storedAnswer(turn, { conversation, again }) {
         const place = h("div", { class: "markdown plain", dir: "auto" }, part.text);
         body.append(place);
         markdown(part.text).then((rendered) => place.replaceWith(rendered));
-      } else if (part.type === "tool_call") {
+      } else if (part.type === "media") body.append(mediaList([part]));
+      else if (part.type === "tool_call") {
         const call = { tool: part.name, params: part.arguments ?? {}, raw_arguments: part.arguments ? null : part.raw_arguments };
         const record = taken(records, (one) => one.iteration === round && one.tool === call.tool && same(one, call));
         const sent = results.get(part.id);

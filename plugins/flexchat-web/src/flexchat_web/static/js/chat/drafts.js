@@ -1,6 +1,6 @@
 // Unsent texts and unanswered messages, so that a reload loses neither. The browser stores
 // them for this tab only.
-//   drafts.text(id)  drafts.write(id, text)     drafts.asked(id)  drafts.ask(id, { text, collections, after, turn } or null)
+//   drafts.text(id)  drafts.write(id, text)     drafts.asked(id)  drafts.ask(id, { text, collections, files, after, turn } or null)
 //   drafts.blank(make)  the id of the next new conversation      drafts.begun()  it has begun
 
 const KEY = "flexchat.chat";

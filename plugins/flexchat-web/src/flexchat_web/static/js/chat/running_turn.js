@@ -28,13 +28,14 @@ export async function turnsUnderWay(conversation = "") {
   }
 }
 
-/** Return the message a turn answers, in full. */
+/** Return the message a turn answers, in full: { text, files }. */
 export async function messageOf({ id, message }) {
   try {
     const { steps } = await get(`api/turns/${encodeURIComponent(id)}`);
-    return steps.find((step) => step.kind === "started")?.data.request.user_message || message;
+    const request = steps.find((step) => step.kind === "started")?.data.request;
+    return { text: request?.user_message ?? message, files: request?.attachments ?? [] };
   } catch {
-    return message;
+    return { text: message, files: [] };
   }
 }
 

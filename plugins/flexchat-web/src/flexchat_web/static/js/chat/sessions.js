@@ -1,7 +1,7 @@
 // The page's conversations: those stored on the server, and those that exist only here. They outlive the page
 // Chat: an answer continues in its own session while another page or session is shown.
 //   sessions.on(() => …)      something changed      sessions.load()  sessions.more()  sessions.find(id)  sessions.fresh()
-//   session.send(text, collections)  session.stop()  session.open()  session.refresh()  session.rename(title)
+//   session.send(text, collections, files)  session.stop()  session.open()  session.refresh()  session.rename(title)
 //   session.remove()
 
 import { h, announce } from "../dom.js";
@@ -10,6 +10,7 @@ import { waiting } from "../activity/waiting.js";
 import { answerView, interruptedAnswer, storedAnswer } from "./answer.js";
 import { drafts } from "./drafts.js";
 import { titleOf } from "./title.js";
+import { mediaList } from "../media.js";
 import { RunningTurn, messageOf, turnsUnderWay } from "./running_turn.js";
 
 const PAGE = 50;
@@ -32,6 +33,7 @@ class Session {
     this.topic = null;
     this.running = null; // RunningTurn
     this.watched = false; // whether it is shown
+    this.files = []; // of the message that is being written: see attachments.js
     this.underWay = ""; // the state of an unfinished turn that this page does not show
   }
 
@@ -127,7 +129,7 @@ class Session {
   }
 
   #stored(turn) {
-    const again = () => this.running || this.send(textOf(turn));
+    const again = () => this.running || this.send(textOf(turn), null, mediaOf(turn));
     return [...askedNodes(turn), storedAnswer(turn, { conversation: this.id, again })];
   }
 
@@ -150,15 +152,15 @@ class Session {
     if (asked?.turn && isNew(asked.turn)) {
       const own = new RunningTurn(asked.turn);
       if ((await own.isThere()) && isNew(own.id)) {
-        this.#answer(asked.text, asked.collections, own);
+        this.#answer(asked.text, asked.collections, asked.files, own);
         return true;
       }
     }
     const [other] = unfinished.filter((one) => isNew(one.id)).reverse(); // the oldest runs first
     if (!other) return false;
-    const text = await messageOf(other);
+    const { text, files } = await messageOf(other);
     if (!isNew(other.id)) return false;
-    this.#answer(text, null, new RunningTurn(other.id));
+    this.#answer(text, null, files, new RunningTurn(other.id));
     return true;
   }
 
@@ -173,38 +175,39 @@ class Session {
     const again = () => {
       if (this.running) return;
       this.turns = this.turns.filter((one) => one !== turn);
-      this.send(asked.text, asked.collections);
+      this.send(asked.text, asked.collections, asked.files);
     };
-    const turn = { id: null, text: asked.text, nodes: [askedNode(asked.text), interruptedAnswer(again)], over: true };
-    this.title ||= titleOf(asked.text);
+    const turn = { id: null, text: asked.text, nodes: [askedNode(asked.text, asked.files), interruptedAnswer(again)], over: true };
+    this.title ||= titleOf(asked.text || asked.files?.[0]?.name || "");
     this.turns.push(turn);
     return turn;
   }
 
-  /** Send a message; the answer is added to this session even if another one is shown. */
-  async send(text, collections = null, key = undefined) {
+  /** Send a message with files that the server has; the answer is added to this session even if another one is shown. */
+  async send(text, collections = null, files = [], key = undefined) {
     const { keeps_conversations: keeps } = await uiConfig();
     const body = { prompt: text, stream: true, questions: true, ...(collections && { selectedCollections: collections }) };
+    if (files?.length) body.attachments = files.map(({ sha256, name }) => ({ sha256, ...(name && { name }) }));
     if (keeps) body.conversation = this.id;
     else Object.assign(body, { previousMessages: this.turns.flatMap((one) => one.said || []), topic: this.topic });
     this.draft = "";
-    await this.#answer(text, collections, new RunningTurn(null, body, key));
+    await this.#answer(text, collections, files, new RunningTurn(null, body, key));
   }
 
   /** Show a turn while it runs, and as it ends. */
-  async #answer(text, collections, running) {
+  async #answer(text, collections, files, running) {
     const answer = answerView();
-    const shown = { id: null, text, nodes: [askedNode(text), answer.node], done: false };
+    const shown = { id: null, text, nodes: [askedNode(text, files), answer.node], done: false };
     this.turns.push(shown);
     this.running = running;
     running.watch(this.watched);
     this.underWay = "";
-    this.title ||= titleOf(text);
+    this.title ||= titleOf(text || files?.[0]?.name || "");
     const after = this.turns.filter((one) => one.done).length;
     const isLast = () => this.running === running || this.running === null; // no message was sent after it
     const remember = (turn) => {
       shown.turn = turn;
-      if (isLast()) drafts.ask(this.id, { text, collections, after, turn });
+      if (isLast()) drafts.ask(this.id, { text, collections, files, after, turn });
     };
     const take = (happened) => {
       answer.take(happened);
@@ -216,7 +219,7 @@ class Session {
     const again = () => {
       if (this.running) return;
       forget();
-      this.send(text, collections, lost ? running.key : undefined);
+      this.send(text, collections, files, lost ? running.key : undefined);
     };
     // Otherwise a conversation that was deleted elsewhere would begin anew with this turn.
     if (this.kept && !running.id) await this.#sync();
@@ -391,12 +394,12 @@ class Sessions {
   }
 }
 
-function askedNode(text) {
-  return h("article", { class: "message asked", "aria-label": "You" }, h("p", { dir: "auto" }, text));
+function askedNode(text, files) {
+  return h("article", { class: "message asked", "aria-label": "You" }, text && h("p", { dir: "auto" }, text), mediaList(files, { label: "Attachments" }));
 }
 
 function askedNodes(turn) {
-  return turn.messages.filter((one) => one.role === "user" && one.content).map((one) => askedNode(one.content));
+  return turn.messages.filter((one) => one.role === "user" && (one.content || one.media?.length)).map((one) => askedNode(one.content, one.media));
 }
 
 /** Return the id of a shown turn, which may still run; undefined if it is not known. */
@@ -406,6 +409,10 @@ function idOf(shown) {
 
 function textOf(turn) {
   return turn.messages.find((one) => one.role === "user")?.content;
+}
+
+function mediaOf(turn) {
+  return turn.messages.find((one) => one.role === "user")?.media;
 }
 
 export const sessions = new Sessions();

@@ -11,6 +11,7 @@ import { sessions } from "../chat/sessions.js";
 import { notKept, sessionList } from "../chat/session_list.js";
 import { collectionChoice } from "../chat/collections.js";
 import { costDialog } from "../chat/cost.js";
+import { attachmentList, isSending, sentFiles } from "../chat/attachments.js";
 
 export const title = "Chat";
 
@@ -31,25 +32,27 @@ export async function mount(root, { rest }) {
   const input = h("textarea", { class: "input", id: "message", dir: "auto", rows: "1", placeholder: "Write a message", maxlength: "100000" });
   const send = h("button", { type: "submit", class: "icon-button send", "aria-label": "Send", title: "Send" }, icon("send"));
   const stop = iconButton("stop", "Stop", () => session.stop(), { class: "send stop" });
+  const files = attachmentList({ onChange: showSend });
+  const picker = h("input", { type: "file", multiple: true, hidden: true, "aria-label": "Files", onChange: pickFiles });
+  const attach = iconButton("attach", "Attach files", () => picker.click(), { hidden: !server.keeps_media });
   const composer = h(
     "form",
     { class: "composer" },
     choice.node,
-    h("div", { class: "composer-box" }, h("label", { for: "message", class: "visually-hidden" }, "Message"), input, send, stop),
+    files.node,
+    h("div", { class: "composer-box" }, picker, attach, h("label", { for: "message", class: "visually-hidden" }, "Message"), input, send, stop),
     h("p", { class: "composer-hint" }, "Enter sends, Shift+Enter begins a new line."),
   );
   const side = h("aside", { class: "chat-side", "aria-label": "Conversations" }, list.node);
-  root.append(
-    side,
-    h(
-      "section",
-      { class: "conversation", "aria-label": "Conversation" },
-      h("header", { class: "conversation-head" }, iconButton("list", "Conversations", openDrawer, { class: "only-narrow" }), h("div", { class: "conversation-name" }, heading, price), tools),
-      log,
-      h("div", { class: "latest-place" }, latest),
-      composer,
-    ),
+  const conversation = h(
+    "section",
+    { class: "conversation", "aria-label": "Conversation" },
+    h("header", { class: "conversation-head" }, iconButton("list", "Conversations", openDrawer, { class: "only-narrow" }), h("div", { class: "conversation-name" }, heading, price), tools),
+    log,
+    h("div", { class: "latest-place" }, latest),
+    composer,
   );
+  root.append(side, conversation);
 
   const follow = following(log, messages, (away) => (latest.hidden = !away));
 
@@ -62,6 +65,7 @@ export async function mount(root, { rest }) {
     session = id ? sessions.find(id) : sessions.fresh();
     session.watch(!document.hidden);
     input.value = session.draft;
+    files.show(session);
     show();
     follow.toEnd();
     if (matchMedia("(min-width: 761px)").matches) input.focus();
@@ -82,7 +86,7 @@ export async function mount(root, { rest }) {
     composer.hidden = session.missing;
     send.hidden = !session.isFree;
     stop.hidden = !session.running;
-    send.disabled = !input.value.trim();
+    showSend();
     composer.classList.toggle("busy", !session.isFree);
     if (session.problem) replace(messages, errorCard(session.problem, { retry: () => session.open(), reading: true }));
     else if (session.missing) sync(messages, [...session.nodes, session.nodes.length ? deleted : absent]);
@@ -90,6 +94,16 @@ export async function mount(root, { rest }) {
     else if (!session.nodes.length) replace(messages, welcome);
     else sync(messages, session.nodes);
     follow.refresh();
+  }
+
+  function showSend() {
+    send.disabled = isSending(session) || !(input.value.trim() || sentFiles(session).length);
+  }
+
+  function pickFiles() {
+    files.add(picker.files);
+    picker.value = "";
+    input.focus();
   }
 
   function actions() {
@@ -120,10 +134,13 @@ export async function mount(root, { rest }) {
   }
 
   function ask(text) {
-    if (!text.trim() || !session.isFree) return;
+    const sent = sentFiles(session);
+    if (!(text.trim() || sent.length) || isSending(session) || !session.isFree) return;
     const begun = session.nodes.length === 0;
     input.value = "";
-    session.send(text, choice.value);
+    session.files = session.files.filter((file) => file.state === "failed");
+    files.show();
+    session.send(text, choice.value, sent);
     follow.toEnd();
     if (begun) rename("chat", session.id);
   }
@@ -143,14 +160,30 @@ export async function mount(root, { rest }) {
   });
   input.addEventListener("input", () => {
     session.draft = input.value;
-    send.disabled = !input.value.trim();
+    showSend();
   });
+  if (server.keeps_media) {
+    input.addEventListener("paste", (event) => {
+      if (!event.clipboardData.files.length) return;
+      event.preventDefault();
+      files.add(event.clipboardData.files);
+    });
+    for (const name of ["dragover", "dragleave", "drop"]) conversation.addEventListener(name, dragged);
+  }
   input.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
       ask(input.value);
     }
   });
+
+  function dragged(event) {
+    if (!event.dataTransfer.types.includes("Files") || session.missing) return;
+    event.preventDefault();
+    const isOutside = event.type === "dragleave" && !conversation.contains(event.relatedTarget);
+    conversation.classList.toggle("dropping", event.type === "dragover" || (event.type === "dragleave" && !isOutside));
+    if (event.type === "drop") files.add(event.dataTransfer.files);
+  }
 
   const offered = h("div", { class: "welcome-examples" });
   const welcome = h("div", { class: "welcome" }, h("h2", {}, "What can I do for you?"), offered, !keeps && notKept());
