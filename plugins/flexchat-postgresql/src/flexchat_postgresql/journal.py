@@ -642,7 +642,8 @@ class PostgresqlJournal:
         row = await connection.row(_BEGIN, {**values, **_columns(rows)})
         if row is None or not row[1]:
             raise LostTurnError(turn.id)
-        return row[0]
+        conversation: str | None = row[0]
+        return conversation
 
     def _remember(self, turn: str, rows: Sequence[_Row]) -> None:
         now = time.monotonic()
