@@ -1,6 +1,7 @@
 """Let replies, deaths, clocks and edits meet in every order: nothing runs unapproved, and no reply is lost.
 
     python benchmarks/approvals.py --schedules 100000 [--seed N]
+    python benchmarks/approvals.py --store postgresql --schedules 300
     python benchmarks/approvals.py --break use       break the order on purpose: see that it is noticed
 
 A state machine of hypothesis over whole turns, with the real journal and ledger, as in effects_schedules.py: several
@@ -14,9 +15,13 @@ and the definitions of the tools change.
 Each tool counts for itself: when it runs, it looks for the question that approves exactly this call with exactly these
 arguments, has an accepting reply, is marked as used by this call, and has let nothing run before. At the end, every
 reply that was acknowledged has to be in its row and in the journal of its turn, unless that ended otherwise.
+
+A PostgreSQL server gets the simulated clock by a function clock_timestamp() that its own one stands behind, and one
+connection serves all processes, so that a schedule can be repeated. Its journal is watched by looking every 0.1 s.
 """
 
 import argparse
+import asyncio
 import collections
 import contextlib
 import functools
@@ -92,6 +97,11 @@ class Process(base.Process):
     def __repr__(self):
         at = [name for name, _ in self.gates]
         return f"<process {self.number}, version {self.version}, policies: {self.has_policies}, at {at}>"
+
+    def renew(self):
+        """Renew its leases, by the time of the machine."""
+        self.world.set_clock()
+        super().renew()
 
     def begin(self, world, work, number):
         """Be a new process, of which nothing is known yet."""
@@ -169,6 +179,8 @@ class World(base.World):
     def __init__(self, store, seed):
         super().__init__(store, seed)
         store.database.write_blocking(lambda database: database.execute("DELETE FROM questions"))
+        self.set_clock()
+        self.loop.run_until_complete(store.journal.list_commands(""))  # its connection is this loop's from now on
         self.home = self.chance.choice(VARIANTS)
         self.ran = []  # (turn, call, tool)
         self.used = {}  # what an approval let run, by the id of its question
@@ -185,6 +197,20 @@ class World(base.World):
         self.processes.append(pool[number])
         pool[number].begin(self, work, len(self.processes))
         self.settle_down()
+
+    def set_clock(self):
+        """Set the clock of the store's server, if it has one."""
+        if isinstance(self.store.database, Server):
+            self.store.database.set_clock(base.Clock.now)
+
+    def settle_down(self):
+        """Let everybody run until each stands at a gate, sleeps, or has ended, and the server has answered."""
+        self.set_clock()
+        super().settle_down()
+        if isinstance(self.store.database, Server):
+            while self.store.connections._slots.locked():
+                self.loop.run_until_complete(asyncio.sleep(0))
+                super().settle_down()
 
     def questions(self, condition="", *values):
         names = ("id", "tenant", "conversation", "turn", "state", "used_by", "digest", "question", "reply")
@@ -609,6 +635,53 @@ class Schedules(RuleBasedStateMachine):
                 raise AssertionError(f"a reply is lost: {row}, its turn is {states.get(row['turn'])}:\n{shown}")
 
 
+class Server:
+    """A PostgreSQL server with the simulated clock; answers what the machine asks a SQLite file otherwise."""
+
+    def __init__(self):
+        sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "servers"))
+        import postgres_server
+        import psycopg
+        from flexchat_postgresql.config import PostgresqlConfig
+        from flexchat_postgresql.conversation_store import PostgresqlConversations
+
+        self._server = postgres_server.Server(postgres_server.binaries(), fsync=False)
+        dsn = self._server.dsn()
+        self._connection, self._now = psycopg.connect(dsn, autocommit=True), 0.0
+        self._connection.execute("""
+            CREATE SCHEMA simulated; CREATE TABLE simulated.clock AS SELECT 0.0::double precision AS now;
+            CREATE FUNCTION simulated.clock_timestamp() RETURNS timestamptz LANGUAGE sql
+                AS 'SELECT to_timestamp(now) FROM simulated.clock';
+            ALTER DATABASE postgres SET search_path TO simulated, pg_catalog""")
+        self.store = PostgresqlConversations(PostgresqlConfig(dsn=dsn, pool_size=1))
+        asyncio.run(self.store.connections.make_tables())
+        self._connection.execute("SET search_path TO simulated, pg_catalog, flexchat")
+        self.store.database, self.store.journal.watch = self, self._watch
+
+    @staticmethod
+    async def _watch():
+        while True:
+            yield ""
+            await asyncio.sleep(0.1)
+
+    def set_clock(self, now):
+        if now != self._now:
+            self._now = now
+            self.execute("UPDATE simulated.clock SET now = ?", (now,))
+
+    def execute(self, statement, values=()):
+        return self._connection.execute(statement.replace("?", "%s"), values)
+
+    def read_blocking(self, work):
+        return work(self)
+
+    write_blocking = read_blocking
+
+    def close(self):
+        self._connection.close()
+        self._server.remove()
+
+
 def _execute(statement, values, database):
     database.execute(statement, values)
 
@@ -684,18 +757,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--schedules", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))
+    parser.add_argument("--store", choices=("sqlite", "postgresql"), default="sqlite")
     parser.add_argument("--no-shrink", action="store_true", help="show the first schedule that breaks it, however long")
     parser.add_argument("--break", dest="broken", choices=BREAKS, help="break the order on purpose")
     args = parser.parse_args()
+    if args.broken in ("suspend", "reply") and args.store != "sqlite":
+        parser.error(f"--break {args.broken} changes the SQLite journal only")
+    server = Server() if args.store == "postgresql" else None  # started by the real clock
     simulate_time()
     if args.broken:
         break_order(args.broken)
     began, done = time.perf_counter(), 0
     print(f"seed {args.seed}", flush=True)
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
-        store = sqlite_store.SqliteConversations(Path(folder) / "kept.db")
+        store = server.store if server else sqlite_store.SqliteConversations(Path(folder) / "kept.db")
         while done < args.schedules:
-            count = min(1000, args.schedules - done)
+            count = min(100 if server else 1000, args.schedules - done)
             run(count, args.seed + done, store, shrinks=not args.no_shrink)
             done += count
             print(f"{done} schedules, 0 broken promises, {time.perf_counter() - began:.0f} s", flush=True)

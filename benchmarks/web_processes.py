@@ -3,6 +3,7 @@
     python benchmarks/web_processes.py --turns 1000 [--store postgresql] [--kill-every 5] [--together 12]
     python benchmarks/web_processes.py --stream 10          one turn begun in a first, approved in a second, finished in
                                                             a third process; its stream is cut 50 times
+    python benchmarks/web_processes.py --delays 40          how late the words of turns are that another process runs
 
 Each turn is one of KINDS: its tool pays at once, after an approval, or after a question; one is rejected; one waits,
 and is stopped; one waits for an approval, and is cancelled. Every connection reaches the other server than the one
@@ -18,6 +19,7 @@ import collections
 import contextlib
 import json
 import random
+import re
 import sys
 import tempfile
 import threading
@@ -112,7 +114,7 @@ async def stopped(context: ToolContext) -> str:
 
 
 class Model:
-    """Asks for the tool that the message names; after "told", for "pay"; then answers, word by word."""
+    """Asks for the tool that the message names; after "told", for "pay"; then answers, each word with its time."""
 
     def __init__(self, words=5, word_s=0.0):
         class Handler(BaseHTTPRequestHandler):
@@ -127,12 +129,12 @@ class Model:
                 call = None
                 if made < len(names):
                     call = {"id": f"c{made}", "type": "function", "function": {"name": names[made], "arguments": "{}"}}
-                texts = [] if call else [f"word{number} " for number in range(words)]
+                texts = [] if call else [f"word{number}@" for number in range(words)]
                 self.send_response(200)
                 streams = body.get("stream")
                 self.send_header("content-type", "text/event-stream" if streams else "application/json")
                 if not streams:
-                    message = {"role": "assistant", "content": "".join(texts) or None}
+                    message = {"role": "assistant", "content": " ".join(texts) or None}
                     message |= {"tool_calls": [call]} if call else {}
                     choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if call else "stop"}
                     data = json.dumps({"id": "c", "object": "chat.completion", "model": "m-1", "choices": [choice]})
@@ -145,7 +147,7 @@ class Model:
                     self.chunk({"role": "assistant", "tool_calls": [{"index": 0, **call}]})
                 for text in texts:
                     time.sleep(word_s)
-                    self.chunk({"content": text})
+                    self.chunk({"content": f"{text}{time.perf_counter():.4f} "})
                 self.chunk({}, "tool_calls" if call else "stop")
                 self.wfile.write(b"data: [DONE]\n\n")
 
@@ -442,6 +444,35 @@ async def streams(args, servers):
     return 0
 
 
+async def delays(args, servers):
+    """Begin turns in the first server, follow them in the second, and print how late their words are there."""
+    found = []
+    conversations = iter(range(args.delays))
+    first, second = [httpx.AsyncClient(base_url=server.url, timeout=60) for server in servers.running]
+
+    async def work():
+        for number in conversations:
+            body = {"prompt": "pay", "conversation": f"d{number}", "stream": True}
+            async with first.stream("POST", "/chat/api", json=body) as answer:
+                [(_, _, begun)] = await heard(answer, 1)  # and leaves: as when its connection breaks
+            async with second.stream("GET", f"/api/turns/{begun['id']}/events") as elsewhere:
+                event = ""
+                async for line in elsewhere.aiter_lines():
+                    event = line[7:] if line.startswith("event: ") else event
+                    if event == "text" and line.startswith("data: "):
+                        now = time.perf_counter()
+                        found.extend(now - float(at) for at in re.findall(r"@([0-9.]+)", line))
+
+    await asyncio.gather(*(work() for _ in range(args.together)))
+    for client in (first, second):
+        await client.aclose()
+    found.sort()
+    p50, p95, p99 = (found[int(len(found) * part)] * 1e3 for part in (0.5, 0.95, 0.99))
+    print(f"{args.store}: {len(found)} words of {args.delays} turns, {args.together} at once, seen in another process")
+    print(f"after {p50:.0f} ms (p50), {p95:.0f} ms (p95), {p99:.0f} ms (p99), {found[-1] * 1e3:.0f} ms at most")
+    return 0 if found else 1
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=1000)
@@ -450,12 +481,14 @@ def main():
     parser.add_argument("--store", choices=("sqlite", "postgresql"), default="sqlite")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--stream", type=int, default=0, help="so many turns that three processes share, instead")
+    parser.add_argument("--delays", type=int, default=0, help="so many turns that another process reads, instead")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        model = Model(words=150, word_s=0.01) if args.stream else Model()
+        model = Model(words=150, word_s=0.01) if args.stream else Model(50, 0.05) if args.delays else Model()
         servers = Servers(Path(name), args.store, model, count=3 if args.stream else 2)
         try:
-            return asyncio.run(streams(args, servers) if args.stream else drive(args, servers))
+            work = streams if args.stream else delays if args.delays else drive
+            return asyncio.run(work(args, servers))
         finally:
             servers.close()
             model.close()

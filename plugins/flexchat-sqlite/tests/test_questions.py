@@ -8,7 +8,7 @@ import attrs
 import pytest
 from flexchat.conversations.effect_rows import now_text, time_text
 from flexchat.domain import AssistantMessage, ConversationTurn, EffectCall, TextPart, UserMessage
-from flexchat.domain.journal import JournaledTurn, JournalEntry, TurnEnd
+from flexchat.domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd
 from flexchat.domain.questions import Approval, PendingQuestion, Question, Reply
 from flexchat.errors import StorageError, UnknownQuestionError
 from flexchat_sqlite import conversations as sqlite_conversations
@@ -156,26 +156,32 @@ async def test_a_watch_sees_each_way_to_write(tmp_path, path):
     store = SqliteConversations(path if path == ":memory:" else tmp_path / path)
     other = store if path == ":memory:" else SqliteConversations(tmp_path / path)
     turn = await begin(store.journal, asked("q1"), asked("q2"))
+    unchanged = await begin(store.journal, id="b1")
     watch = store.journal.watch()
     assert await _next(watch) == ""
     for change in (
-        lambda: store.journal.write(turn, [JournalEntry(number=2, kind="request", data={})], lease_s=None),
+        lambda: store.journal.add_events(turn, [JournaledEvent(1, "text", "{}")]),
         lambda: store.journal.answer("q1", tenant="t", reply=YES, by="ann"),
         lambda: other.journal.answer("q2", tenant="t", reply=YES, by="ann"),
-        lambda: other.journal.write(turn, [JournalEntry(number=3, kind="request", data={})], lease_s=None),
+        lambda: other.journal.add_events(turn, [JournaledEvent(2, "text", "{}")]),
     ):
         seen = asyncio.create_task(_next(watch))
         await asyncio.sleep(0)
         assert not seen.done()
+        await store.journal.write(unchanged, [], lease_s=30)  # a commit that concerns nobody who watches
         await change()
-        assert await seen == ""
+        assert await seen == turn.id
+    await store.database.write(lambda database: database.execute("DELETE FROM journal_changes"))
+    await store.journal.add_events(turn, [JournaledEvent(3, "text", "{}")])
+    assert await _next(watch) == ""  # the notices it has missed are gone: any turn may have changed
     await watch.aclose()
     for each in {store, other}:
         await each.aclose()
 
 
 async def test_a_watch_goes_on_where_its_file_was_replaced_and_ends_when_it_is_closed(store, journal, tmp_path):
-    await begin(journal)
+    turn = await begin(journal)
+    await journal.request_cancel(turn.id, tenant="t", by="ann")
     watch = journal.watch()
     await _next(watch)
     aside = tmp_path / "aside.db"
@@ -183,8 +189,8 @@ async def test_a_watch_goes_on_where_its_file_was_replaced_and_ends_when_it_is_c
     seen = asyncio.create_task(_next(watch))
     await asyncio.sleep(0)
     os.rename(aside, store.path)
-    await begin(journal, id="b1")
-    assert await seen == ""
+    await journal.request_cancel(turn.id, tenant="t", by="ann")
+    assert await seen == turn.id
     waiting = asyncio.create_task(_next(watch))
     await asyncio.sleep(0)
     await store.aclose()

@@ -19,7 +19,15 @@ from flexchat.errors import StorageError, UnknownConversationError
 
 from . import ledger as sqlite_ledger
 from .database import Database
-from .journal import EVENT_TABLES, KEY_TABLES, PENDING_TABLES, SqliteJournal, delete_turns_of, end_writer
+from .journal import (
+    CHANGE_TABLES,
+    EVENT_TABLES,
+    KEY_TABLES,
+    PENDING_TABLES,
+    SqliteJournal,
+    delete_turns_of,
+    end_writer,
+)
 from .journal import TABLES as JOURNAL_TABLES
 from .questions import TABLES as QUESTION_TABLES
 
@@ -79,6 +87,7 @@ _MIGRATIONS = (
     PENDING_TABLES,
     QUESTION_TABLES,
     sqlite_ledger.PENDING,
+    CHANGE_TABLES,
 )
 
 _MAX_COST = 9 * 10**18  # keeps the sum an integer: beyond 64 bits SQLite would continue with a float

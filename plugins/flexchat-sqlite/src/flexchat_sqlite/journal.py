@@ -95,6 +95,19 @@ CREATE TRIGGER journal_turns_begun AFTER INSERT ON journal_turns {_MARK_NEXT}
 CREATE TRIGGER journal_turns_ended AFTER UPDATE OF ended_at ON journal_turns {_MARK_NEXT}
 """
 
+# Turns that changed, the newest of them, so that watchers in other processes need not look at every turn.
+CHANGE_TABLES = """
+CREATE TABLE journal_changes (number INTEGER PRIMARY KEY, turn TEXT NOT NULL);
+CREATE TRIGGER journal_changes_old AFTER INSERT ON journal_changes
+BEGIN DELETE FROM journal_changes WHERE number <= NEW.number - 1000; END;
+CREATE TRIGGER journal_turns_changed AFTER UPDATE OF state, owner, ended_at, cancelled_by ON journal_turns
+BEGIN INSERT INTO journal_changes (turn) VALUES (NEW.id); END;
+CREATE TRIGGER questions_asked AFTER INSERT ON questions
+BEGIN INSERT INTO journal_changes (turn) VALUES (NEW.turn); END;
+CREATE TRIGGER questions_changed AFTER UPDATE OF state ON questions
+BEGIN INSERT INTO journal_changes (turn) VALUES (NEW.turn); END;
+"""
+
 POLL_S = 0.08
 """Seconds between two looks at whether anything was committed, while a watch is awaited."""
 
@@ -156,6 +169,7 @@ _CANCEL = (
 )
 _THERE = "(conversation != '' OR now_state != 'interrupted')"
 _ENDED = "FROM journal_turns WHERE ended_at != '' AND ended_at < ?"
+_CHANGES = "SELECT number, turn FROM journal_changes WHERE number >= ? ORDER BY number"
 _ADD = "INSERT INTO journal_entries VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _BIND = (
     "INSERT INTO turn_keys VALUES (?, ?, ?, ?, 0, ?) ON CONFLICT DO UPDATE SET turn = excluded.turn, "
@@ -335,12 +349,20 @@ class SqliteJournal:
         return [id for (id,) in rows]
 
     async def watch(self) -> AsyncGenerator[str, None]:
-        """Yield an empty id, for any turn, when something was committed; see TurnJournal."""
-        version = await self._database.version()
-        yield ""
+        """Yield the ids of changed turns; see TurnJournal."""
+        version, seen = await self._database.version(), -1
+
+        def read(database: sqlite3.Connection) -> builtins.list[tuple[int, str]]:
+            return database.execute(_CHANGES, (seen,)).fetchall()
+
         while True:
+            rows = await self._database.read_soon(read)
+            # Without the last one seen, others may have been deleted since.
+            ids = {turn for _, turn in rows[1:]} if rows and rows[0][0] == seen else {""}
+            seen = rows[-1][0] if rows else -1
+            for id in ids:
+                yield id
             version = await self._database.change(version, poll_s=POLL_S)
-            yield ""
 
     async def add_events(self, turn: JournaledTurn, events: Sequence[JournaledEvent], *, forget: int = 0) -> None:
         """Store events of a turn for replay; see TurnJournal."""
@@ -351,6 +373,7 @@ class SqliteJournal:
             if ours.fetchone() is None:
                 raise LostTurnError(turn.id)
             database.executemany("INSERT INTO journal_events VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", rows)
+            database.execute("INSERT INTO journal_changes (turn) VALUES (?)", (turn.id,))
             if forget:
                 database.execute("DELETE FROM journal_events WHERE turn = ? AND number <= ?", (turn.id, forget))
 

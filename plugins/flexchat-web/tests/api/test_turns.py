@@ -121,12 +121,25 @@ async def test_a_conversation_deleted_while_its_turn_runs_does_not_come_back(tol
     assert (await client.get(f"/api/turns/{id}/events")).status_code == 410
 
 
-@pytest.mark.parametrize("body", [{}, {"conversation": "c"}])
-async def test_an_answer_that_began_without_readers_reaches_those_that_join(told, waiting, listening, body):
+async def test_a_stored_answer_goes_on_in_pieces_when_its_reader_leaves(told, waiting, listening):
+    """The reader may read on in another process."""
+    waiting.begin.clear()
+    client = await listening()
+    found = await begin(client, 3, conversation="c")
+    turn = client.app.serving.shared(Turns).find(found[0][2]["id"], "default")
+    await until(lambda: not turn.listeners)
+    waiting.begin.set()
+    await until(lambda: turn.log.number > 3)
+    assert (turn.log.last.name, turn.log.last.data) == ("text", '{"index":0,"text":"Once "}')
+    waiting.go.set()
+    assert (await join(client, turn.handle.id))[-1][2]["content"] == "Once upon a time"
+
+
+async def test_an_answer_that_began_without_readers_reaches_those_that_join(told, waiting, listening):
     """At once, not with the next piece or the end of the answer."""
     waiting.begin.clear()
     client = await listening()
-    found = await begin(client, 3, **body)
+    found = await begin(client, 3)
     turn = client.app.serving.shared(Turns).find(found[0][2]["id"], "default")
     await until(lambda: not turn.readers)
     waiting.begin.set()

@@ -58,7 +58,7 @@ class ServedTurn:
         mask: Removes its configuration's secrets from texts.
         log: The events for its listeners.
         listeners: The number of clients that wait for it now.
-        readers: The number of those that read its events while it runs.
+        readers: The number of those that read its events while it runs, or of a stored turn have done so.
         patience_s: The longest time it continues without a listener, in seconds.
         is_silent: Whether its events are sent elsewhere, in another format.
         timer: Cancels it after that time; None while it has a listener.
@@ -106,13 +106,17 @@ class ServedTurn:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[None]:
-        """Count one more reader; the pieces of an answer that has begun are passed on to it at once."""
+        """Count one more reader; the pieces of an answer that has begun are passed on to it at once.
+
+        Of a stored turn, a reader who leaves still counts: it may read on in another process.
+        """
         self.readers += 1
         self.handle.recheck()
         try:
             yield
         finally:
-            self.readers -= 1
+            if not self.handle.is_kept:
+                self.readers -= 1
 
     async def run(self) -> None:
         """Pass on what happens, until the turn has ended."""
