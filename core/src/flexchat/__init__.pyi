@@ -120,6 +120,7 @@ from .errors import (
     UnknownCollectionError as UnknownCollectionError,
     UnknownConversationError as UnknownConversationError,
     UnknownEffectError as UnknownEffectError,
+    MediaLimitError as MediaLimitError,
     MediaQuotaError as MediaQuotaError,
     UnknownMediaError as UnknownMediaError,
     UnknownQuestionError as UnknownQuestionError,

@@ -320,6 +320,10 @@ class ChatRequestError(FlexChatError):
     """The caller's message or history cannot be used; the text names the fault."""
 
 
+class MediaLimitError(ChatRequestError):
+    """The model cannot be sent an attachment of the message; the text names it, the limit and its source."""
+
+
 class ChatClosedError(FlexChatError):
     """The chat is closed, or was closed while the call ran; a closed chat cannot be opened again."""
 

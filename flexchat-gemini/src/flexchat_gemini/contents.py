@@ -15,6 +15,7 @@ from flexchat_sdk import (
     AssistantPart,
     History,
     Ids,
+    MediaLimits,
     MediaPart,
     Message,
     OpaquePart,
@@ -49,6 +50,31 @@ _IN_ENVELOPE = frozenset({"result", "error", "hint", "media", "left_out"})
 # What both a function response and a user's content may hold. Source: Google's page on function calling, "Multimodal
 # function responses", and on image understanding.
 _IN_RESULTS = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})
+# Sent under the names that Google's pages have for them.
+_WIRE_TYPES = {
+    "audio/mpeg": "audio/mp3",
+    "video/quicktime": "video/mov",
+    "video/x-msvideo": "video/avi",
+    "video/x-ms-wmv": "video/wmv",
+}
+_MAX_TOTAL_BYTES = 100_000_000 * 3 // 4 - 1_000_000  # before Base64; the rest is for texts
+# Source: ai.google.dev/gemini-api/docs/file-input-methods (100 MB inline, 50 MB for a PDF), image-understanding (types,
+# 3,600 images), document-processing (1,000 pages), audio and video-understanding (types), November 2026.
+LIMITS = MediaLimits(
+    types={
+        **dict.fromkeys(("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")),
+        "application/pdf": 50_000_000,
+        "text/plain": None,
+        **dict.fromkeys(("audio/wav", "audio/mpeg", "audio/aiff", "audio/aac", "audio/ogg", "audio/flac")),
+        **dict.fromkeys(("video/mp4", "video/mpeg", "video/quicktime", "video/webm", "video/3gpp")),
+        **dict.fromkeys(("video/x-flv", "video/x-msvideo", "video/x-ms-wmv")),
+    },
+    max_count=3600,
+    max_total_bytes=_MAX_TOTAL_BYTES,
+    max_pages=1000,
+    source="https://ai.google.dev/gemini-api/docs/file-input-methods",
+)
+NO_MEDIA = MediaLimits(types={}, source=LIMITS.source)
 # Source: FunctionDeclaration.name in the API's reference.
 _LEGAL_NAME = r"[A-Za-z0-9_.:-]{1,128}"
 _EMPTY = b'{"text":" "}'  # the service refuses an empty text
@@ -272,7 +298,8 @@ def _holds_reference(value: object) -> bool:
 def _media(part: MediaPart, rest: Mapping[str, Any]) -> dict[str, Any]:
     if part.data is not None:
         data = base64.b64encode(part.data).decode("ascii")
-        return {"inlineData": {"mimeType": part.mime_type, "data": data, **rest}}
+        mime_type = _WIRE_TYPES.get(part.mime_type, part.mime_type)
+        return {"inlineData": {"mimeType": mime_type, "data": data, **rest}}
     if part.url is None:
         raise ProviderRequestError(f"a {part.kind} needs data or a url", kind="unsupported_feature")
     return {"fileData": {"mimeType": part.mime_type, "fileUri": part.url, **rest}}

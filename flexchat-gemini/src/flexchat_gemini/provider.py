@@ -16,6 +16,7 @@ from flexchat_sdk import (
     ChatOptions,
     Embeddings,
     Key,
+    MediaLimits,
     MediaPart,
     Message,
     ModelInfo,
@@ -29,10 +30,10 @@ from flexchat_sdk import (
 
 from .answer import FRAMING, GeminiAnswer
 from .config import GeminiConfig
-from .contents import fits_in_result
+from .contents import LIMITS, NO_MEDIA, fits_in_result
 from .embeddings import BATCHES, ONE_BY_ONE, embed_request, normalised, read_embeddings
 from .errors import REFUSALS, VERTEX_REFUSALS, is_about_batches, knows_no_json_schema
-from .models import price_of, read_models, traits_of
+from .models import UNKNOWN, price_of, read_models, traits_of
 from .request import RequestWriter
 
 if TYPE_CHECKING:
@@ -90,6 +91,11 @@ class GeminiProvider:
         """Return whether a result for this model may have this part; see MediaInResultsProvider."""
         shows = traits_of(model).media if self._shows_media is None else self._shows_media
         return shows and fits_in_result(part)
+
+    def media_limits(self, model: str) -> MediaLimits:
+        """Return what a model accepts as media; see LimitedProvider. One that is not Google's may accept any."""
+        traits = traits_of(model)
+        return LIMITS if traits.media or traits is UNKNOWN else NO_MEDIA
 
     def price_of(self, model: str) -> ModelPrice | None:
         """Return a model's price at the Gemini API itself; see PricedProvider."""

@@ -28,6 +28,8 @@ from flexchat_sdk import (
     WireMessage,
     WireTools,
     media_behind_results,
+    unshown,
+    with_accepted_media,
 )
 
 from .config import OllamaConfig
@@ -48,9 +50,33 @@ class _CallId(str):
 _IMAGES = frozenset({"image/png", "image/jpeg"})
 
 
+# A file is read by its bytes, and one that the server cannot decode is a 400. Source: server/prompt.go and
+# model/imageproc of the server; sounds go into ``images`` as WAV.
+SEES, HEARS = dict.fromkeys(sorted(_IMAGES)), {"audio/wav": None}
+MEDIA_SOURCE = "https://docs.ollama.com/capabilities/vision"
+
+
 def fits_in_result(part: MediaPart) -> bool:
     """Return whether a part can be sent with a tool's result: in the user message after it."""
     return part.data is not None and part.mime_type in _IMAGES
+
+
+def without_earlier_media(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return messages with their media described, except those of the last user message: they are what is asked about.
+
+    For a model that turns out to see nothing only when the server is asked.
+    """
+    last = max((at for at, message in enumerate(messages) if type(message) is UserMessage), default=-1)
+    return [message if at == last else _described(message) for at, message in enumerate(messages)]
+
+
+def _described(message: Message) -> Message:
+    if type(message) is ToolMessage and message.media:
+        return with_accepted_media(message, lambda part: False)
+    if type(message) is UserMessage and message.media:
+        words = [*map(unshown, message.media)]
+        return UserMessage("\n\n".join([message.content, *words]) if message.content else "\n\n".join(words))
+    return message
 
 
 class ChatRequestWriter:
@@ -200,6 +226,8 @@ def _assistant(message: AssistantMessage, ids: Ids) -> WireMessage:
         match part:
             case TextPart() | RefusalPart():
                 texts.append(part.text)
+            case MediaPart():
+                texts.append(unshown(part))
             case ReasoningPart() if ids.is_ours(part.provider_data):
                 thoughts.append(part.text)
             case ToolCall():

@@ -145,6 +145,10 @@ class Catalogue:
         self._facts: dict[str, ModelFacts] = {}
         self._asking: dict[str, asyncio.Lock] = collections.defaultdict(asyncio.Lock)
 
+    def known_facts(self, model: str) -> ModelFacts:
+        """Return a model's facts, if they have been queried."""
+        return self._facts.get(model, UNKNOWN)
+
     async def facts_of(self, model: str, time_left: TimeLeft) -> ModelFacts:
         """Return a model's facts, queried once. A failed query gives empty facts.
 

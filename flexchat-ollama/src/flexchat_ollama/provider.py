@@ -15,6 +15,7 @@ from flexchat_sdk import (
     ChatOptions,
     Embeddings,
     Key,
+    MediaLimits,
     MediaPart,
     Message,
     ModelInfo,
@@ -29,7 +30,7 @@ from flexchat_sdk import (
 )
 
 from .chat_answer import ChatAnswer
-from .chat_request import ChatRequestWriter, fits_in_result
+from .chat_request import HEARS, MEDIA_SOURCE, SEES, ChatRequestWriter, fits_in_result, without_earlier_media
 from .config import OLLAMA_COM, OllamaConfig, is_cloud, runs_in_cloud
 from .embeddings import BATCHES, embed_fields, read_embeddings
 from .errors import REFUSALS, cannot_call_tools, explained, lacks_capability, refuses_tools
@@ -84,6 +85,12 @@ class OllamaProvider:
     def takes_in_results(self, model: str, part: MediaPart) -> bool:
         """Return whether a result for this model may have this part; see MediaInResultsProvider."""
         return self._config.media_in_results and fits_in_result(part)
+
+    def media_limits(self, model: str) -> MediaLimits:
+        """Return what a model accepts as media, as far as the server has been asked; see LimitedProvider."""
+        facts = self._catalogue.known_facts(model)
+        sees, hears = not facts.lacks("vision"), not facts.lacks("audio")
+        return MediaLimits(types={**(SEES if sees else {}), **(HEARS if hears else {})}, source=MEDIA_SOURCE)
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
         """Return the answer to one request; see ChatProvider."""
@@ -149,12 +156,13 @@ class OllamaProvider:
                 facts = await self._catalogue.facts_of(model, TimeLeft(options.timeout_s))
             if "tools" in needs and facts.lacks("tools"):
                 raise cannot_call_tools(model, await self._catalogue.able("tools"))
-            for capability in needs:
+            sent = without_earlier_media(messages) if facts.lacks("vision") else messages
+            for capability in needs if sent is messages else _needs(sent, options):
                 if facts.lacks(capability):
                     raise lacks_capability(model, capability)
             if self._is_cloud or runs_in_cloud(model):
                 facts = attrs.evolve(facts, is_remote=True)
-            body, answer.num_ctx = self._writer.write(messages, model, options, facts, stream=stream)
+            body, answer.num_ctx = self._writer.write(sent, model, options, facts, stream=stream)
             return body
 
         return write

@@ -27,14 +27,17 @@ from flexchat_sdk import (
     leading_instructions,
     media_behind_results,
     option_fields,
+    unshown,
 )
 
 from .chat_calls import FUNCTION_CALL
 from .config import OpenAIConfig
 from .hosts import (
+    AUDIO,
     IMAGES,
     NEEDS_REASONING,
     NO_USER_BEHIND_RESULTS,
+    PDF,
     data_url,
     file_name,
     is_openai,
@@ -50,9 +53,6 @@ SCOPE = "openai.chat"
 
 class _FunctionName(str):
     """Refers a result to its call when the call has no id."""
-
-
-_AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
 class ChatRequestWriter:
@@ -99,7 +99,12 @@ class ChatRequestWriter:
         """
         if part.data is None or not self._user_may_follow:
             return False
-        return part.mime_type in IMAGES or (part.mime_type == "application/pdf" and self._is_openai)
+        return part.mime_type in IMAGES or (part.mime_type == PDF and self._is_openai)
+
+    @property
+    def accepted_types(self) -> frozenset[str]:
+        """The media types that a user message may hold."""
+        return IMAGES | AUDIO.keys() | ({PDF} if self._is_openai else set())
 
     def _in_order(self, messages: Sequence[Message]) -> Sequence[Message]:
         return _with_one_instruction(media_behind_results(messages, self.fits_in_result))
@@ -169,6 +174,8 @@ def _assistant(message: AssistantMessage, ids: Ids, *, needs_reasoning: bool) ->
         match part:
             case TextPart():
                 texts.append(part.text)
+            case MediaPart():
+                texts.append(unshown(part))
             case RefusalPart():
                 refusals.append(part)
             case ToolCall():
@@ -211,9 +218,9 @@ def _media(part: MediaPart) -> dict[str, Any]:
     url = data_url(part)
     if part.kind == "image" and url is not None:
         return {"type": "image_url", "image_url": {"url": url}}
-    if part.kind == "audio" and part.data is not None and part.mime_type in _AUDIO:
+    if part.kind == "audio" and part.data is not None and part.mime_type in AUDIO:
         data = base64.b64encode(part.data).decode()
-        return {"type": "input_audio", "input_audio": {"data": data, "format": _AUDIO[part.mime_type]}}
+        return {"type": "input_audio", "input_audio": {"data": data, "format": AUDIO[part.mime_type]}}
     if part.kind == "document" and part.data is not None:
         return {"type": "file", "file": {"filename": file_name(part), "file_data": url}}
     form = "by URL" if part.data is None else "inline"

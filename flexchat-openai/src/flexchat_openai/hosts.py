@@ -36,6 +36,18 @@ IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Source: OpenAI's page on images and vision, "Image input requirements"."""
 
 
+AUDIO = {"audio/wav": "wav", "audio/mpeg": "mp3"}
+"""Formats of sounds in Chat Completions. Source: the API's reference, ChatCompletionContentPartInputAudio."""
+
+PDF = "application/pdf"
+
+# Source: developers.openai.com/api/docs/guides/images-vision ("Image input requirements": 50 MB and 500 images of a
+# request), pdf-files (50 MB), audio (WAV and MP3), November 2026. Animated GIFs are refused.
+MAX_TOTAL_BYTES = 50_000_000 * 3 // 4
+MAX_COUNT = 500
+MEDIA_SOURCE = "https://developers.openai.com/api/docs/guides/images-vision"
+
+
 def file_name(part: MediaPart) -> str:
     """Name a file for sending: the service recognizes a PDF by its suffix."""
     name = (part.name or "").rpartition("/")[2] or "document"

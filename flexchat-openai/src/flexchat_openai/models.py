@@ -75,6 +75,7 @@ class ModelTraits:
         accepts_stop: Whether they take stop sequences.
         api: Which of OpenAI's two APIs supports everything they can do.
         sees: Whether they read images and PDFs.
+        hears: Whether they take sounds, in Chat Completions.
     """
 
     prefix: str
@@ -83,6 +84,7 @@ class ModelTraits:
     accepts_stop: bool = True
     api: Literal["chat", "responses"] = "responses"
     sees: bool = True
+    hears: bool = False
 
     def sampling_refused(self, effort: object) -> bool:
         """Return True if temperature and top_p are rejected, which is the case while the model reasons."""

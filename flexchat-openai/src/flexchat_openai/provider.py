@@ -15,6 +15,7 @@ from flexchat_sdk import (
     ChatOptions,
     Embeddings,
     Key,
+    MediaLimits,
     MediaPart,
     Message,
     ModelInfo,
@@ -29,7 +30,17 @@ from .chat_request import ChatRequestWriter
 from .config import OpenAIConfig
 from .embeddings import BATCHES, embeddings_fields, read_embeddings
 from .errors import REFUSALS
-from .hosts import COMBINING_HOSTS, OPENAI_HOST
+from .hosts import (
+    AUDIO,
+    COMBINING_HOSTS,
+    IMAGES,
+    MAX_COUNT,
+    MAX_TOTAL_BYTES,
+    MEDIA_SOURCE,
+    OPENAI_HOST,
+    PDF,
+    is_openai,
+)
 from .models import price_of, read_models, traits_of
 
 if TYPE_CHECKING:
@@ -103,6 +114,23 @@ class OpenAIProvider:
         if shows is None:
             shows = (traits := traits_of(model)) is not None and traits.sees
         return shows and self._api(model).writer.fits_in_result(part)
+
+    def media_limits(self, model: str) -> MediaLimits:
+        """Return what a model accepts as media; see LimitedProvider. Other servers than OpenAI's may accept images."""
+        traits = traits_of(model)
+        writer = self._api(model).writer
+        types = {*writer.accepted_types}
+        if not is_openai(self.endpoint):
+            return MediaLimits(types=dict.fromkeys(sorted(types)))
+        if traits is not None:
+            types -= set() if traits.sees else {*IMAGES, PDF}
+            types -= set() if traits.hears else {*AUDIO}
+        return MediaLimits(
+            types=dict.fromkeys(sorted(types)),
+            max_count=MAX_COUNT,
+            max_total_bytes=MAX_TOTAL_BYTES,
+            source=MEDIA_SOURCE,
+        )
 
     def price_of(self, model: str) -> ModelPrice | None:
         """Return a model's price at OpenAI itself; see PricedProvider."""

@@ -32,11 +32,12 @@ from flexchat_sdk import (
     WireTools,
     leading_instructions,
     option_fields,
+    unshown,
     with_accepted_media,
 )
 
 from .config import OpenAIConfig
-from .hosts import IMAGES, data_url, file_name, is_openai, own_id_at, user_content
+from .hosts import IMAGES, PDF, data_url, file_name, is_openai, own_id_at, user_content
 from .models import drop_refused, effort_for, traits_of
 from .responses_items import SCOPE, refusal_of, text_of
 from .tools import response_format, shown_tools, tool_fields, tool_name
@@ -95,7 +96,10 @@ class ResponsesRequestWriter:
 
         Source: the API's reference, FunctionCallOutput: text, images, files.
         """
-        return part.data is not None and (part.mime_type in IMAGES or part.mime_type == "application/pdf")
+        return part.data is not None and (part.mime_type in IMAGES or part.mime_type == PDF)
+
+    accepted_types = IMAGES | {PDF}
+    """The media types that a user message may hold."""
 
     def messages(self, messages: Sequence[Message]) -> list[bytes]:
         """Return the elements of the conversation's array."""
@@ -182,8 +186,11 @@ class ResponsesRequestWriter:
                 return _Item(item=own, after=after)
             case RefusalPart() if has_begun and data.get("continues"):
                 return None  # the item has gone back with its text
-            case TextPart() | RefusalPart() if part.text:
-                content = [{"type": "output_text", "text": part.text}]
+            case TextPart() | RefusalPart() | MediaPart():
+                text = unshown(part) if isinstance(part, MediaPart) else part.text
+                content = [{"type": "output_text", "text": text}]
+                if not text:
+                    return None
                 # llama.cpp recognizes it only by its type and does not accept plain text.
                 return _Item(item={"type": "message", "role": "assistant", "content": content}, follows=False)
         return None

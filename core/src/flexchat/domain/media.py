@@ -178,6 +178,11 @@ def describe_media(part: MediaPart) -> str:
     return f"{part.name} ({facts})" if part.name else facts
 
 
+def unshown(part: MediaPart) -> str:
+    """Describe a part in place of it, for a model that it cannot be sent to."""
+    return f"[{describe_media(part)}: not shown, you cannot see it here]"
+
+
 def in_brief(part: MediaPart) -> str:
     """Describe a part for a line at a terminal: [image/png, 12 kB]."""
     size = len(part.data or b"")

@@ -355,6 +355,7 @@ class MediaLimits:
         max_count: Most media of one request, earlier messages included.
         max_total_bytes: Most bytes of all media of one request.
         max_side, max_pixels: Of an image: its longer side, and width times height.
+        many_images, max_side_of_many: With more images than that in a request, their longer side.
         max_pages: Of a PDF.
         source: The document that states them, for people.
     """
@@ -364,6 +365,8 @@ class MediaLimits:
     max_total_bytes: int | None = None
     max_side: int | None = None
     max_pixels: int | None = None
+    many_images: int | None = None
+    max_side_of_many: int | None = None
     max_pages: int | None = None
     source: str = ""
 

@@ -127,6 +127,7 @@ class TurnParts:
 
     Attributes:
         store: Where the conversations are kept; None if none are.
+        shrinks_media: Whether images that are too large for a model are made smaller.
         has_ceiling: Whether limits.turn_cost or limits.turn_tokens is set.
         spent: What the models have cost, by tenant.
         questions: Those that calls of this process are waiting for.
@@ -138,6 +139,7 @@ class TurnParts:
     hooks: Hooks = attrs.field(factory=Hooks)
     mask: Mask = attrs.field(factory=Mask)
     store: ConversationStore | None = None
+    shrinks_media: bool = False
     spent: dict[str, Cost] = attrs.field(factory=dict)
     questions: LiveQuestions = attrs.field(factory=LiveQuestions)
     has_ceiling: bool = attrs.field(init=False)
@@ -184,7 +186,7 @@ class ActiveTurn:
         messages: What is sent to the model; the first ``earlier_count`` were there before its first answer.
         begins_with: The messages with which it begins: the user's and what followed it, or results of the caller.
         caller_calls: Ids of the calls of the last answer that the caller runs; then the turn ends with them.
-        has_media: Whether a result among the messages has media.
+        has_media: Whether a message of a user or a tool has media.
         correction: Sent to the model after the messages, but not part of the turn.
         requested_format: Whether the last request asked for the form of ``answer_format``.
         paused_text: The text before the model paused and continued: the beginning of its answer.

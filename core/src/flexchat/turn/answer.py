@@ -97,14 +97,14 @@ async def _run_requested(turn: ActiveTurn, requested: RequestedCall) -> ChatResp
     return turn.to_response(content, (*turn.messages, AssistantMessage(parts=(TextPart(text=content),))), turn.records)
 
 
-def first_request(turn: ActiveTurn) -> ModelRequest:
+async def first_request(turn: ActiveTurn) -> ModelRequest:
     """Return the first request phase 6 would make for a turn that has its rule. Raises UnknownLLMError."""
     assert turn.rule is not None
     rule = turn.rule[1]
     _assemble_messages(turn, rule)
     offered = turn.parts.offered_to(rule, turn.tools)
     dialogue = _RuleDialogue(turn, rule, _options(rule, turn.request), offered)
-    return request_to(turn, _query(turn, dialogue.first, offered))
+    return await request_to(turn, _query(turn, dialogue.first, offered))
 
 
 class _RuleDialogue:
@@ -179,7 +179,7 @@ def _assemble_messages(turn: ActiveTurn, rule: ResponseRule) -> None:
     turn.messages = (SystemMessage(content=prompt), *messages) if prompt else messages
     turn.earlier_count = len(turn.messages)
     for message in turn.messages:
-        turn.has_media = turn.has_media or (type(message) is ToolMessage and bool(message.media))
+        turn.has_media = turn.has_media or (type(message) in (ToolMessage, UserMessage) and bool(message.media))
     turn.target = ModelTarget(llm=rule.llm, model=rule.model, fallback=[*rule.fallback])
     turn.answer_format = turn.answer_format or turn.parts.format_of(rule)
     turn.warnings += repairs

@@ -48,7 +48,15 @@ class TurnEngine:
         mask: Mask | None = None,
     ) -> None:
         hooks, mask, store = hooks or Hooks(), mask or Mask(), recorder.store if recorder is not None else None
-        self.parts = TurnParts(llms=llms, tools=tools, limits=config.limits, hooks=hooks, mask=mask, store=store)
+        self.parts = TurnParts(
+            llms=llms,
+            tools=tools,
+            limits=config.limits,
+            hooks=hooks,
+            mask=mask,
+            store=store,
+            shrinks_media=config.media.shrink,
+        )
         self.router = Router(config, stores or {}, usual_thresholds, mask)
         self.explaining = asyncio.Lock()
         self.questions, self.recorder = config.questions, recorder

@@ -17,23 +17,21 @@ from ..domain import (
     ChatEvent,
     ChatOptions,
     ChatResult,
-    MediaPart,
     Message,
     ModelRequestFinished,
     ModelRequestStarted,
     ReasoningPart,
     Round,
     TextDelta,
-    ToolMessage,
 )
 from ..domain.codec import value_from_dict, value_to_dict
-from ..domain.media import with_accepted_media
 from ..domain.prices import Cost, Price, dollars
 from ..errors import FlexChatError, ProviderError, ProviderProtocolError, ProviderTimeoutError, TurnLimitError
 from ..plugin.foreign import ForeignError, contained, error_name
 from ..plugin.hooks import ModelRequest
 from ..schema.answer_format import AnswerFormat
 from .active import ActiveTurn, ModelTarget, end_replay
+from .media import shown_messages
 
 if TYPE_CHECKING:
     from ..llms.llm import LLM, Attempts
@@ -72,6 +70,7 @@ async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Rou
         TurnTimeoutError: The turn's time has run out; TimeoutError: at_most_s has passed.
         TurnLimitError: The turn has cost enough.
         UnknownLLMError: There is no such entry in llms.
+        MediaLimitError: The message has media that the model cannot be sent.
         RequestRefusedError: A plugin refused the request.
         ProviderError: No service answered; ProviderProtocolError: one broke its contract.
     """
@@ -92,7 +91,10 @@ async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Rou
             raise turn.clock.timeout_error()
         if query.is_answer:
             turn.clock.activity = "the model's answer"
-        request = _build_request(turn, query, llm, target.model, left_s)
+        messages = query.messages
+        if turn.has_media:
+            messages = await shown_messages(turn, messages, llm, target.model)
+        request = _build_request(turn, query, messages, llm, target.model, left_s)
         if parts.hooks.gates_requests:
             request = await parts.hooks.before_model_request(request)
             target.model = request.model
@@ -178,10 +180,15 @@ def _round(query: ModelQuery, result: ChatResult, elapsed_ms: float, price: Pric
     )
 
 
-def request_to(turn: ActiveTurn, query: ModelQuery) -> ModelRequest:
-    """Return the first request ``exchange`` would make; no gate is asked, nothing is sent. Raises UnknownLLMError."""
+async def request_to(turn: ActiveTurn, query: ModelQuery) -> ModelRequest:
+    """Return the first request ``exchange`` would make; no gate is asked, nothing is sent.
+
+    Raises:
+        UnknownLLMError, MediaLimitError: As exchange.
+    """
     llm, model = turn.parts.llms.resolve(query.target.llm, query.target.model)
-    return _build_request(turn, query, llm, model, turn.clock.remaining_s())
+    messages = await shown_messages(turn, query.messages, llm, model) if turn.has_media else query.messages
+    return _build_request(turn, query, messages, llm, model, turn.clock.remaining_s())
 
 
 async def _within(seconds: float, work: Awaitable[ChatResult]) -> ChatResult:
@@ -189,7 +196,9 @@ async def _within(seconds: float, work: Awaitable[ChatResult]) -> ChatResult:
         return await work
 
 
-def _build_request(turn: ActiveTurn, query: ModelQuery, llm: LLM, model: str, left_s: float) -> ModelRequest:
+def _build_request(
+    turn: ActiveTurn, query: ModelQuery, messages: tuple[Message, ...], llm: LLM, model: str, left_s: float
+) -> ModelRequest:
     changes: dict[str, Any] = {"timeout_s": left_s}
     if offered := query.offered:
         registry, tools, tool_format = turn.parts.tools.get_registry(), turn.tools, llm.provider.tool_format(model)
@@ -207,21 +216,8 @@ def _build_request(turn: ActiveTurn, query: ModelQuery, llm: LLM, model: str, le
         turn.requested_format = not query.offered or combines is None or combines(model)
         if turn.requested_format:
             changes["response_format"] = query.answer_format.format
-    messages = _with_accepted_media(query.messages, llm, model) if turn.has_media else query.messages
     options = attrs.evolve(query.options, **changes)
     return ModelRequest(info=turn.info, llm=llm.name, model=model, messages=messages, options=options)
-
-
-def _with_accepted_media(messages: tuple[Message, ...], llm: LLM, model: str) -> tuple[Message, ...]:
-    """Return the messages with media in results only where the model can be shown them."""
-    takes = getattr(llm.provider, "takes_in_results", None)
-
-    def accepts(part: MediaPart) -> bool:
-        return takes is not None and part.data is not None and bool(takes(model, part))
-
-    return tuple(
-        [with_accepted_media(each, accepts) if type(each) is ToolMessage and each.media else each for each in messages]
-    )
 
 
 async def _request_in_slot(turn: ActiveTurn, query: ModelQuery, llm: LLM, *rest: Any) -> ChatResult:

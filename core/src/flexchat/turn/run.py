@@ -419,7 +419,7 @@ async def preview(engine: TurnEngine, request: ChatRequest) -> ModelRequest:
     with in_turn(turn):
         async with turn.clock:
             await engine.router.route(turn)
-        return first_request(turn)
+        return await first_request(turn)
 
 
 async def _verdicts(engine: TurnEngine, profile: Profile) -> tuple[RuleVerdict, ...]:

@@ -17,6 +17,7 @@ from flexchat_sdk import (
     AssistantPart,
     History,
     Ids,
+    MediaLimits,
     MediaPart,
     Message,
     OpaquePart,
@@ -32,11 +33,13 @@ from flexchat_sdk import (
     replayed,
     sent_arguments,
     to_bytes,
+    unshown,
     utf8,
     with_accepted_media,
 )
 
 from .dialects import LOOSE
+from .models import traits_of
 
 SCOPE = "anthropic"
 """Scope of what this dialect received and may get back: see ProviderData."""
@@ -46,6 +49,20 @@ SCOPE = "anthropic"
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _DOCUMENTS = frozenset({"application/pdf", "text/plain"})
 _MAX_IMAGE_BYTES = 5 * 1024 * 1024 * 3 // 4
+MAX_REQUEST_BYTES = 32_000_000 * 3 // 4 - 1_000_000  # of its media, before Base64; the rest is for texts
+# Source: platform.claude.com/docs/en/build-with-claude/vision ("General limits") and pdf-support, November 2026. Models
+# with a context of 200,000 tokens take 100 images and pages, all others 600.
+_LIMITS = MediaLimits(
+    types={**dict.fromkeys(sorted(_IMAGES), _MAX_IMAGE_BYTES), "application/pdf": None, "text/plain": None},
+    max_count=100,
+    max_total_bytes=MAX_REQUEST_BYTES,
+    max_side=8000,
+    many_images=20,
+    max_side_of_many=2000,
+    max_pages=100,
+    source="https://platform.claude.com/docs/en/build-with-claude/vision",
+)
+_NO_MEDIA = MediaLimits(types={}, source=_LIMITS.source)
 
 GO_ON = "Go on."
 """Said by the user where a model does not go on with an assistant's message by itself."""
@@ -108,6 +125,14 @@ def fits_in_result(part: MediaPart) -> bool:
     if part.data is None:
         return False
     return part.mime_type in _DOCUMENTS or (part.mime_type in _IMAGES and len(part.data) <= _MAX_IMAGE_BYTES)
+
+
+def media_limits_of(model: str) -> MediaLimits:
+    """Return what a model accepts as media; see LimitedProvider."""
+    traits = traits_of(model)
+    if not traits.media:
+        return _NO_MEDIA
+    return attrs.evolve(_LIMITS, max_count=traits.max_media, max_pages=traits.max_media)
 
 
 class MessagesWriter:
@@ -231,7 +256,7 @@ def _part(part: AssistantPart, ids: Ids, thinking: bool) -> dict[str, Any] | Non
         case RefusalPart():
             return {"type": "text", "text": part.text} if part.text.strip() else None
         case MediaPart():
-            return None  # an assistant's message takes none
+            return {"type": "text", "text": unshown(part)}  # an assistant's message takes no media
         case OpaquePart():
             return rest or None
         case _:

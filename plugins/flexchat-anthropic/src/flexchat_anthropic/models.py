@@ -96,6 +96,8 @@ class ModelTraits:
     forced: bool = True
     strict: bool = True
     prefill: bool = True
+    media: bool = True
+    max_media: int = 600
 
 
 # Another vendor's model, behind a server that speaks this API.

@@ -13,6 +13,7 @@ from flexchat_sdk import (
     ChatEvent,
     ChatOptions,
     Key,
+    MediaLimits,
     MediaPart,
     Message,
     ModelInfo,
@@ -29,7 +30,7 @@ from flexchat_sdk import (
 from .answer import MessagesAnswer
 from .config import AnthropicConfig
 from .errors import REFUSALS, is_about_thinking
-from .messages import fits_in_result
+from .messages import fits_in_result, media_limits_of
 from .models import longest_answer, price_of, read_models
 from .request import FALLBACK_MAX_TOKENS, RequestWriter
 
@@ -94,6 +95,10 @@ class AnthropicProvider:
         """Return whether a tool's result for this model may hold this part; see MediaInResultsProvider."""
         shows = "claude" in model.lower() if self._shows_media is None else self._shows_media
         return shows and fits_in_result(part)
+
+    def media_limits(self, model: str) -> MediaLimits:
+        """Return what a model accepts as media; see LimitedProvider."""
+        return media_limits_of(model)
 
     def price_of(self, model: str) -> ModelPrice | None:
         """Return a model's price at Anthropic itself; see PricedProvider."""
