@@ -6,12 +6,13 @@ from typing import Any
 
 import httpx
 import pytest
-from flexchat.plugin import ChatResult
+from flexchat.plugin import ChatResult, ToolCall
 from flexchat_ollama.config import OllamaConfig
 from flexchat_ollama.embeddings import BATCHES
 from flexchat_ollama.provider import OllamaProvider
 from flexchat_sdk import (
     AnswerEnd,
+    AssistantMessage,
     ChatEvent,
     ChatOptions,
     ContextLengthError,
@@ -231,9 +232,6 @@ async def test_a_refusal_of_tools_names_others_too() -> None:
          "cannot see"),
         ((UserMessage(content="", media=(MediaPart(kind="audio", mime_type="audio/wav", data=b"x"),)),), ChatOptions(),
          "cannot hear"),
-        ((ToolMessage(tool_call_id="c", name="f", content="",
-                      media=(MediaPart(kind="image", mime_type="image/png", data=b"x"),)),), ChatOptions(),
-         "cannot see"),
     ],
 )  # fmt: skip
 async def test_what_a_model_cannot_do_is_an_error_with_a_sentence(
@@ -490,3 +488,20 @@ async def test_nothing_listens() -> None:
     assert str(caught.value) == f"is Ollama running at http://{address}? `ollama serve` or its app starts it"
     assert caught.value.retryable
     await made.aclose()
+
+
+async def test_earlier_pictures_are_described_to_a_model_that_cannot_see() -> None:
+    """A conversation moved from a model that can goes on."""
+    part = MediaPart(kind="image", mime_type="image/png", data=b"x")
+    server = Server(show={"capabilities": ["completion"]})
+    messages = (
+        UserMessage(content="Look.", media=(part,)),
+        AssistantMessage((ToolCall.from_object("f", {}, id="c"),)),
+        ToolMessage(tool_call_id="c", name="f", content="drawn", media=(part,)),
+        UserMessage(content="And now?"),
+    )
+    await server.provider().generate_chat(messages, "m", ChatOptions())
+    sent = server.asked[-1][1]["messages"]
+    assert all("images" not in message for message in sent)
+    assert "not shown, you cannot see it here" in sent[0]["content"]
+    assert "not shown, you cannot see it here" in sent[2]["content"]

@@ -93,7 +93,7 @@ class GeminiProvider:
         return shows and fits_in_result(part)
 
     def media_limits(self, model: str) -> MediaLimits:
-        """Return what a model accepts as media; see LimitedProvider. One that is not Google's may accept any."""
+        """Describe the media that a model accepts; see LimitedProvider. One that is not Google's may accept any."""
         traits = traits_of(model)
         return LIMITS if traits.media or traits is UNKNOWN else NO_MEDIA
 

@@ -87,7 +87,7 @@ class OllamaProvider:
         return self._config.media_in_results and fits_in_result(part)
 
     def media_limits(self, model: str) -> MediaLimits:
-        """Return what a model accepts as media, as far as the server has been asked; see LimitedProvider."""
+        """Describe the media that a model accepts, as far as the server has been asked; see LimitedProvider."""
         facts = self._catalogue.known_facts(model)
         sees, hears = not facts.lacks("vision"), not facts.lacks("audio")
         return MediaLimits(types={**(SEES if sees else {}), **(HEARS if hears else {})}, source=MEDIA_SOURCE)

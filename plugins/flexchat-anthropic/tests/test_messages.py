@@ -141,7 +141,7 @@ def test_what_came_from_here_goes_back_as_it_came() -> None:
     ],
 )
 def test_what_came_from_elsewhere_goes_without_its_data(elsewhere: ProviderData | None) -> None:
-    """Foreign thinking is dropped, and not told as text; texts and calls stay, under ids of ours."""
+    """Foreign thinking is dropped; texts and calls stay, under ids of ours; a picture is described."""
     foreign = ToolCall.from_object("f", {}, wire_id="functions.f:0", provider_data=elsewhere)
     block = elsewhere or ProviderData(scope="x", origin="x", data={})
     message = said(
@@ -157,7 +157,10 @@ def test_what_came_from_elsewhere_goes_without_its_data(elsewhere: ProviderData 
     assert written(HI, message, answer(foreign))[1:] == [
         {
             "role": "assistant",
-            "content": [text("x"), text("No."), {"type": "tool_use", "id": foreign.id, "name": "f", "input": {}}],
+            "content": [
+                *(text("x"), text("No."), text("[image/png, 1 byte: not shown, you cannot see it here]")),
+                {"type": "tool_use", "id": foreign.id, "name": "f", "input": {}},
+            ],
         },
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": foreign.id, "content": "r"}]},
     ]

@@ -179,7 +179,7 @@ def _assemble_messages(turn: ActiveTurn, rule: ResponseRule) -> None:
     turn.messages = (SystemMessage(content=prompt), *messages) if prompt else messages
     turn.earlier_count = len(turn.messages)
     for message in turn.messages:
-        turn.has_media = turn.has_media or (type(message) in (ToolMessage, UserMessage) and bool(message.media))
+        turn.has_media = turn.has_media or (isinstance(message, ToolMessage | UserMessage) and bool(message.media))
     turn.target = ModelTarget(llm=rule.llm, model=rule.model, fallback=[*rule.fallback])
     turn.answer_format = turn.answer_format or turn.parts.format_of(rule)
     turn.warnings += repairs

@@ -128,7 +128,7 @@ def fits_in_result(part: MediaPart) -> bool:
 
 
 def media_limits_of(model: str) -> MediaLimits:
-    """Return what a model accepts as media; see LimitedProvider."""
+    """Describe the media that a model accepts; see LimitedProvider."""
     traits = traits_of(model)
     if not traits.media:
         return _NO_MEDIA

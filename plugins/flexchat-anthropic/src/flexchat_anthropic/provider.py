@@ -97,7 +97,7 @@ class AnthropicProvider:
         return shows and fits_in_result(part)
 
     def media_limits(self, model: str) -> MediaLimits:
-        """Return what a model accepts as media; see LimitedProvider."""
+        """Describe the media that a model accepts; see LimitedProvider."""
         return media_limits_of(model)
 
     def price_of(self, model: str) -> ModelPrice | None:
