@@ -116,7 +116,7 @@ class OpenAIProvider:
         return shows and self._api(model).writer.fits_in_result(part)
 
     def media_limits(self, model: str) -> MediaLimits:
-        """Describe the media that a model accepts; see LimitedProvider. Other servers than OpenAI's may accept images."""
+        """Describe the media that a model accepts; see LimitedProvider. Other servers may accept images."""
         traits = traits_of(model)
         writer = self._api(model).writer
         types = {*writer.accepted_types}
