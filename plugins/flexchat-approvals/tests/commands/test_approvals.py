@@ -203,6 +203,13 @@ def test_the_outcome_can_be_had_as_json(run, shop):
     assert (data["question"]["state"], data["turn"]["status"], data["turn"]["content"]) == ("replied", "done", "Done.")
 
 
+def test_an_argument_cannot_end_its_line(run, shop):
+    """Some characters end a line in Python, and for some terminals."""
+    (id,) = shop.begin(5, to="a\u2028b\x85c\x1cd")
+
+    assert '    "to": "a\\u2028b\\u0085c\\u001cd"\n' in run("show", id).out
+
+
 @pytest.mark.parametrize("scope", ["conversation", "always"])
 def test_a_remembered_approval_is_listed_and_revoked(run, shop, scope):
     (id,) = shop.begin(5)

@@ -261,7 +261,7 @@ class Transcript:
 
     def _lines(self, value: Any) -> None:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
-        for line in text.splitlines():
+        for line in text.split("\n"):
             self.steps(f"    {one_line(line, max(len(line), 1) * 6)}", "dim")
 
     def _step(self, arrow: str, plain: str, text: str, end: str = "") -> None:

@@ -41,7 +41,8 @@ async def list_(context: CommandContext, is_all: bool, limit: int, tenant: str) 
         kind = each.question.details.get("policy") or each.question.tool
         context.terminal.out(f"{each.id[:_SHORT_ID]}  {_minute(each.asked_at)}  {state}  {visible(str(kind))}", "dim")
         context.terminal.out(f"  {visible(each.question.message)}")
-    context.terminal.say("to reply: flexchat approvals approve ID, or reject ID", "dim")
+    if any(each.state == "open" for each in questions):
+        context.terminal.say("to reply: flexchat approvals approve ID, or reject ID", "dim")
 
 
 @cli.command
@@ -217,7 +218,7 @@ def _print_json(context: CommandContext, name: str, data: Any) -> None:
     """Print data in full, invisible characters escaped."""
     if data:
         context.terminal.out(f"{name}:")
-        for line in json.dumps(data, ensure_ascii=False, indent=2).splitlines():
+        for line in json.dumps(data, ensure_ascii=False, indent=2).split("\n"):
             context.terminal.out(f"  {visible(line)}")
 
 
