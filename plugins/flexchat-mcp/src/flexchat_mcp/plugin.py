@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from flexchat.plugin import ImplementationType, SourcedTool, ToolContext, ToolSourceType, hookimpl
+from flexchat.plugin import ConfigTable, ImplementationType, SourcedTool, ToolContext, ToolSourceType, hookimpl
 from flexchat_sdk import imported_late, load_module
 
 from .settings import McpConfig, McpToolSettings
@@ -36,6 +36,22 @@ def flexchat_register_tool_sources() -> Iterable[ToolSourceType]:
         open=imported_late("flexchat_mcp.source", "open_source"),
         summary="the tools of an MCP server: command or url, env, headers, include, exclude, effects, trust",
         configured=_configured,
+    )
+
+
+def _server_config() -> type:
+    from .serve.settings import McpServerConfig
+
+    return McpServerConfig
+
+
+@hookimpl
+def flexchat_register_config_tables() -> Iterable[ConfigTable]:
+    """Register the table of FlexChat's own MCP server."""
+    yield ConfigTable(
+        name="mcp_server",
+        load=_server_config,
+        summary="What MCP clients get: flexchat mcp serve, and /mcp of flexchat serve.",
     )
 
 
