@@ -779,7 +779,8 @@ class FlexChat:
             origin: Who asks, for gates and records: "command line", "api", … (flexchat.plugin.call.Origin).
             tenant: For whom, for gates and the tool.
             context: Any object; the tool gets it as ``ToolContext.context``.
-            on_question: Asks a person what the tool wants to know, as in respond.
+            on_question: Asks a person what the tool wants to know, as in respond. If it raises a CallSuspended, the
+                call ends with that, unless it may have changed something.
             on_progress: Awaited with the call, how much is done, of how much (None: unknown), and a text.
             idempotency_key: For a tool that changes something, a key chosen by the tenant: a repeated key, with the
                 same arguments, returns the result of the first call, and nothing runs again. None makes every call a

@@ -19,7 +19,7 @@ from ..domain.messages import new_call_id
 from ..domain.questions import NOBODY, Approval, OnQuestion, PendingQuestion, Question, Reply
 from ..errors import ClosedQuestionError, InvalidReplyError, UnknownQuestionError
 from ..plugin.call import Call, RunningTurn
-from ..plugin.foreign import contained, run_in_thread
+from ..plugin.foreign import CallSuspended, contained, run_in_thread
 from ..schema.check import load, value_problem
 from ..schema.limits import UncheckedError, schema_problems
 from .active import ActiveTurn
@@ -155,6 +155,8 @@ class Person:
                     return _failed(question, error)
                 return Reply(action="cancel", why=f"there was no reply within {limit_s:g} s")
             except Exception as error:  # noqa: BLE001  on_question is the caller's, and may raise anything
+                if self.turn is None and isinstance(error.__cause__, CallSuspended) and call.can_wait:
+                    raise call.suspend(question.id) from None
                 return _failed(question, error)
             finally:
                 if asking is not None and not asking.done():

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flexchat.plugin import ConfigTable, ImplementationType, SourcedTool, ToolContext, ToolSourceType, hookimpl
 from flexchat_sdk import imported_late, load_module
 
 from .settings import McpConfig, McpToolSettings
+
+if TYPE_CHECKING:
+    from flexchat_web.typing import MountedApp, Web
 
 FLEXCHAT_API = (0, 1)
 
@@ -53,6 +56,14 @@ def flexchat_register_config_tables() -> Iterable[ConfigTable]:
         load=_server_config,
         summary="What MCP clients get: flexchat mcp serve, and /mcp of flexchat serve.",
     )
+
+
+@hookimpl(optionalhook=True)
+def flexchat_web_apps(web: Web) -> Iterable[MountedApp]:
+    """Offer /mcp of flexchat serve."""
+    from .serve.web import mounted_apps
+
+    return mounted_apps(web)
 
 
 @hookimpl

@@ -23,10 +23,10 @@ from . import plugin_api
 from .apart import Apart
 from .api.errors import problem_of
 from .checking import Route, Unread, arriving, read_body
-from .extensions import collect_operations, collect_pages
+from .extensions import collect_apps, collect_operations, collect_pages
 from .guard import Guard, incident, path_of
 from .openapi import openapi_operation
-from .operations import Bytes, Call, Event, Operation, Stream, Upload
+from .operations import Admission, Bytes, Call, Event, MountedApp, Operation, Stream, Upload
 from .page_files import STATIC, PageFiles
 from .problems import ApiError
 from .sending import (
@@ -94,7 +94,7 @@ class WebApp:
         self._static = StaticFiles(directory=STATIC)
         self._watch = watch
         self._works: list[asyncio.Task[None]] = []
-        self._guard = Guard(self._answer, serving, self._is_open)
+        self._guard = Guard(self._answer, serving, self._is_open, self._admit)
         self._offer()
 
     def _offer(self) -> None:
@@ -106,6 +106,7 @@ class WebApp:
             openapi_operation(lambda: self.operations),
         )
         self._routes = Routes(self.operations)
+        self._apps = [*collect_apps(serving, self.operations)]
         pages = list(collect_pages(serving))
         self._files = PageFiles(pages)
         self._page_files = {page.name: StaticFiles(directory=page.folder, check_dir=False) for page in pages}
@@ -154,12 +155,22 @@ class WebApp:
             return True
         with contextlib.suppress(ApiError):
             return self._routes.find(method, path)[0].operation.open
-        return False
+        return any(path in app.open_paths for app in self._apps)
+
+    def _app_at(self, path: str) -> MountedApp | None:
+        return next((app for app in self._apps if app.answers(path)), None)
+
+    async def _admit(self, path: str, bearer: str) -> Admission:
+        app = self._app_at(path)
+        return Admission() if app is None or app.admit is None else await app.admit(self.serving, bearer)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         method, path = scope["method"], path_of(scope)
         if path == "/" or path.startswith("/static/"):
             await (await self._page(path, scope))(scope, receive, send)
+            return
+        if (app := self._app_at(path)) is not None:
+            await app.handle(self.serving, scope, receive, send)
             return
         if method == "OPTIONS":
             await Response(None, 204, {"allow": self._routes.methods(path)})(scope, receive, send)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ from .api import chat, conversations, journal, media, models, openai, questions,
 from .api.errors import convert_errors
 from .api.models import ModelLists, with_facts
 from .config import configuration, connections
-from .operations import ModelFact, Operation, Page
+from .operations import ModelFact, MountedApp, Operation, Page
 from .serving import Serving
 
 log = logging.getLogger(__name__)
@@ -47,6 +47,20 @@ def collect_operations(serving: Serving) -> Iterator[Operation]:
         owners[place] = f"an operation of {plugin}"
         yield convert_errors(operation)
     yield from map(convert_errors, last)
+
+
+def collect_apps(serving: Serving, operations: Iterable[Operation]) -> Iterator[MountedApp]:
+    """Yield the apps of plugins that take the place of nothing else."""
+    hook, mounted = "flexchat_web_apps", list[MountedApp]()
+    taken = [*(operation.path for operation in operations), "/static/", "/"]
+    for plugin, app in _offers(serving, hook, MountedApp):
+        if any(app.answers(other.path) or other.answers(app.path) for other in mounted):
+            _leave_out(plugin, hook, f"another plugin has mounted an app at {app.path}")
+        elif clash := [path for path in taken if app.answers(path)]:
+            _leave_out(plugin, hook, f"{clash[0]} is FlexChat's own")
+        else:
+            mounted.append(app)
+            yield app
 
 
 def collect_pages(serving: Serving) -> Iterator[Page]:

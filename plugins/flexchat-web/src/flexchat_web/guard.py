@@ -14,7 +14,7 @@ import random
 import re
 import secrets
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -24,6 +24,7 @@ from flexchat.store import PathError
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .operations import Admission
 from .problems import ApiError
 from .sending import problem_response
 from .serving import Serving
@@ -77,10 +78,18 @@ class Guard:
 
     Args:
         is_open: Whether a path needs no token.
+        admit: Judges a token that is not the server's, for a path.
     """
 
-    def __init__(self, app: ASGIApp, serving: Serving, is_open: Callable[[str, str], bool]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        serving: Serving,
+        is_open: Callable[[str, str], bool],
+        admit: Callable[[str, str], Awaitable[Admission]],
+    ) -> None:
         self._app, self._serving, self._settings, self._is_open = app, serving, serving.settings, is_open
+        self._admit = admit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -118,19 +127,21 @@ class Guard:
         allowed = self._check_origin(headers, path, scope["method"])
         if scope["method"] == "OPTIONS" and "access-control-request-method" in headers and allowed:
             return Response(None, 204, CORS_HEADERS)
-        if not self._settings.tokens:
-            scope["flexchat.tenant"] = DEFAULT_TENANT
+        bearer = bearer_of(headers)
+        tenant, is_open = tenant_of(bearer, self._settings.tokens), self._is_open(scope["method"], path)
+        # An app that judges tokens admits no client without one, even where the server requires none.
+        admission = Admission() if tenant is not None or is_open else await self._admit(path, bearer)
+        if admission.tenant is not None or not (self._settings.tokens or admission.challenge):
+            scope["flexchat.tenant"] = admission.tenant or DEFAULT_TENANT
             return None
         if path == "/" and (response := await self._signed_in(scope, headers)):
             return response
-        bearer, session = bearer_of(headers), session_of(headers)
-        tenant = tenant_of(bearer, self._settings.tokens)
-        is_open = self._is_open(scope["method"], path)
+        session = session_of(headers)
         if not bearer and session and not is_open:
             with self._storing():
                 tenant = await self._serving.shared(Sessions).tenant_of(session)
         if tenant is None and not is_open:
-            raise _refused(bearer, session)
+            raise _refused(bearer, session, admission.challenge)
         scope["flexchat.tenant"] = tenant if tenant is not None else DEFAULT_TENANT
         scope["flexchat.stranger"] = scope["flexchat.stranger"] or tenant is None
         return None
@@ -260,7 +271,7 @@ def _same_origin(origin: str, host: str) -> bool:
     return (parts.hostname, port or usual) == (match[1].strip("[]").lower(), int(match[2] or usual))
 
 
-def _refused(bearer: str, session: str) -> ApiError:
+def _refused(bearer: str, session: str, own_challenge: str) -> ApiError:
     challenge = 'Bearer error="invalid_token"'
     if bearer:
         text = "the server does not accept this token: ask whoever runs the server"
@@ -268,7 +279,7 @@ def _refused(bearer: str, session: str) -> ApiError:
         text = "this session has ended: sign in again"
     else:
         text, challenge = "this server requires a token: send the header Authorization: Bearer TOKEN", "Bearer"
-    return ApiError(401, text, kind="token", headers={"www-authenticate": challenge})
+    return ApiError(401, text, kind="token", headers={"www-authenticate": own_challenge or challenge})
 
 
 class _Body:

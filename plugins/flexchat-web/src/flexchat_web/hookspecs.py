@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from flexchat.plugin import hookspec
 
-from .operations import ModelFact, Operation, Page, Web
+from .operations import ModelFact, MountedApp, Operation, Page, Web
 
 
 @hookspec
@@ -49,6 +49,21 @@ def flexchat_web_pages(web: Web) -> Iterable[Page]:  # type: ignore[empty-body]
         @hookimpl(optionalhook=True)
         def flexchat_web_pages(web):
             yield web.Page(name="acme_dice", label="Dice", folder=Path("pages"), script="dice.js")
+    """
+
+
+@hookspec
+def flexchat_web_apps(web: Web) -> Iterable[MountedApp]:  # type: ignore[empty-body]
+    """Mount ASGI apps: another protocol, beside the HTTP API.
+
+    Example:
+        @hookimpl(optionalhook=True)
+        def flexchat_web_apps(web):
+            async def handle(serving, scope, receive, send):
+                async with serving.chat() as chat:
+                    await acme_app(chat, scope["flexchat.tenant"])(scope, receive, send)
+
+            yield web.MountedApp(path="/acme", handle=handle)
     """
 
 

@@ -13,6 +13,7 @@ import attrs
 if TYPE_CHECKING:
     from flexchat import FlexChat, ModelInfo, PendingQuestion, Problem, ProviderError, StreamEvent, Turn
     from flexchat.host import ConfigDocument
+    from starlette.types import Receive, Scope, Send
 
     from .apart import Apart as _Apart
     from .problems import ApiError as _ApiError
@@ -316,10 +317,46 @@ class Page:
         return {**entry, "count": self.count.lstrip("/"), **files}
 
 
+@attrs.frozen(kw_only=True)
+class Admission:
+    """How a mounted app judges a bearer token that is not among the server's own.
+
+    Attributes:
+        tenant: Whose token it is; None if the app does not accept it.
+        challenge: The header WWW-Authenticate for a client that nothing admits; empty: the app judges no tokens.
+    """
+
+    tenant: str | None = None
+    challenge: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class MountedApp:
+    """A plugin's own ASGI app under a path of the server, behind the same guard, tokens and tenants.
+
+    Attributes:
+        path: "/mcp": the app answers this and everything below it.
+        handle: Answers a request, whose tenant is in scope["flexchat.tenant"]. It raises ApiErrors as operations do.
+        open_paths: Further paths it answers, for clients without a token.
+        admit: Judges a bearer token; empty if the request has none.
+    """
+
+    path: str
+    handle: Callable[[Serving, Scope, Receive, Send], Awaitable[None]]
+    open_paths: tuple[str, ...] = ()
+    admit: Callable[[Serving, str], Awaitable[Admission]] | None = None
+
+    def answers(self, path: str) -> bool:
+        """Return whether a request for this path is the app's."""
+        return path == self.path or path.startswith(f"{self.path}/") or path in self.open_paths
+
+
 # Within the protocol, the plain names are its properties.
 _Operation = Operation
 _Page = Page
 _ModelFact = ModelFact
+_MountedApp = MountedApp
+_Admission = Admission
 _Json = Json
 _Written = Written
 _Text = Text
@@ -335,6 +372,12 @@ class Web(Protocol):
 
     Page: type[_Page]
     """A page beside ours."""
+
+    MountedApp: type[_MountedApp]
+    """An ASGI app under a path."""
+
+    Admission: type[_Admission]
+    """A mounted app's judgement of a token."""
 
     ModelFact: type[_ModelFact]
     """A fact about each model in the list of models."""

@@ -10,9 +10,11 @@ from .api.models import listed_models as listed_models
 from .api.models import named_models as named_models
 from .api.questions import record_reply as record_reply
 from .config.permitted import refused as refused
+from .operations import Admission as Admission
 from .operations import Event as Event
 from .operations import Json as Json
 from .operations import ModelFact as ModelFact
+from .operations import MountedApp as MountedApp
 from .operations import Operation as Operation
 from .operations import Page as Page
 from .operations import Stream as Stream

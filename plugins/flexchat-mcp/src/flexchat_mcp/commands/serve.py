@@ -76,4 +76,4 @@ def _print_config(context: CommandContext, client: str, tenant: str) -> None:
     key, place = FILES[client]
     entry = {**kind, "command": command[0], "args": words}
     context.terminal.out(json.dumps({key: {"flexchat": entry}}, indent=2))
-    context.terminal.say(f"Add this to {place}. Variables that the config uses go into its \"env\".", "dim")
+    context.terminal.say(f'Add this to {place}. Variables that the config uses go into its "env".', "dim")

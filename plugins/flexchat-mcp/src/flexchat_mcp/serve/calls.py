@@ -17,12 +17,12 @@ import mcp_types as types
 from flexchat import FlexChat, Question, Reply, RequestedCall, Turn
 from flexchat.errors import ClosedQuestionError, UnknownTurnError
 from flexchat.host import DEFAULT_TENANT, current_call, is_key
-from flexchat.plugin import Call, CallSuspended, FlexChatError, ToolDefinition, ToolResult
+from flexchat.plugin import Call, CallSuspended, FlexChatError, ToolDefinition, ToolError, ToolResult
 from mcp.shared.exceptions import MCPError
 
 from .catalog import ASK, GET_RESULT, Catalog, output_of
 from .contents import call_result
-from .questions import can_answer, names_of, reply_of, request_of
+from .questions import FORM, can_answer, names_of, reply_of, request_of
 from .turns import Ask, Outcome, Progress, Turns, is_call
 
 KEY = "flexchat.dev/idempotency-key"
@@ -30,8 +30,8 @@ KEY = "flexchat.dev/idempotency-key"
 
 TOO_MANY = -32029
 UNANSWERABLE = (
-    "the client cannot be asked, and this server keeps no conversations (a table 'conversations' of its configuration), "
-    "so that the question cannot wait"
+    "the client cannot be asked, and this server keeps no conversations (a table 'conversations' of its "
+    "configuration), so that the question cannot wait"
 )
 
 
@@ -78,20 +78,28 @@ class Calls:
             MCPError: There is no such tool, the state is of another call, or too much is under way.
         """
         with self._under_way(caller):
-            if state is not None:
-                return await self._resume(caller, state, responses)
-            if name == GET_RESULT and caller.catalog.keeps:
-                return await self._earlier_result(caller, arguments)
-            if name == ASK and ASK in caller.catalog.own():
-                return await self._ask(caller, arguments)
-            tool = await self.tool(caller, name)
-            if caller.catalog.keeps and (caller.key is not None or tool.approve or tool.asks_first):
-                return await self._as_turn(caller, tool, arguments)
             try:
-                result = await self._at_once(caller, tool, arguments)
-            except CallSuspended:
-                return await self._as_turn(caller, tool, arguments)
-            return call_result(result, output=output_of(tool), is_modern=caller.is_modern)
+                return await self._call(caller, name, arguments, state, responses)
+            except ToolError as error:
+                return {"content": [{"type": "text", "text": str(error)}], "isError": True}
+
+    async def _call(
+        self, caller: Caller, name: str, arguments: Mapping[str, Any], state: str | None, responses: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        if state is not None:
+            return await self._resume(caller, state, responses)
+        if name == GET_RESULT and caller.catalog.keeps:
+            return await self._earlier_result(caller, arguments)
+        if name == ASK and ASK in caller.catalog.own():
+            return await self._ask(caller, arguments)
+        tool = await self.tool(caller, name)
+        if caller.catalog.keeps and (caller.key is not None or tool.approve or tool.asks_first):
+            return await self._as_turn(caller, tool, arguments)
+        try:
+            result = await self._at_once(caller, tool, arguments)
+        except CallSuspended:
+            return await self._as_turn(caller, tool, arguments)
+        return call_result(result, output=output_of(tool), is_modern=caller.is_modern)
 
     async def result(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Run the tool behind a prompt or a resource, which need not be offered; a question becomes a CallSuspended.
@@ -117,11 +125,15 @@ class Calls:
     async def submit_message(self, caller: Caller, arguments: Mapping[str, Any]) -> str:
         """Keep a message to the chat as a turn that begins later; return the turn's id."""
         message, conversation = arguments.get("message"), arguments.get("conversation")
-        if not isinstance(message, str) or not (conversation is None or (isinstance(conversation, str) and conversation)):
-            raise MCPError(code=types.INVALID_PARAMS, message="ask takes a message, and the id of a conversation: texts")
+        if not isinstance(message, str) or not (
+            conversation is None or (isinstance(conversation, str) and conversation)
+        ):
+            raise ToolError("ask takes a message and, to go on with a conversation, its id: texts")
         return await self._kept(caller, message=message, conversation=conversation)
 
-    def outcome_result(self, caller: Caller, outcome: Outcome, output: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def outcome_result(
+        self, caller: Caller, outcome: Outcome, output: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Return the result of a call whose turn has ended."""
         turn = outcome.turn
         if outcome.status != "done" or turn is None:
@@ -171,10 +183,9 @@ class Calls:
         if caller.catalog.keeps:
             return await self._follow(caller, await self.submit_message(caller, arguments), is_chat=True)
         if arguments.get("conversation") is not None:
-            text = "this server keeps no conversations: ask without one"
-            raise MCPError(code=types.INVALID_PARAMS, message=text)
+            raise ToolError("this server keeps no conversations: ask without one")
         if not isinstance(message := arguments.get("message"), str):
-            raise MCPError(code=types.INVALID_PARAMS, message="ask takes a message: a text")
+            raise ToolError("ask takes a message: a text")
         try:
             turn = await caller.chat.respond(
                 message, tenant=caller.tenant, on_question=caller.ask, idempotency_key=caller.key
@@ -187,7 +198,7 @@ class Calls:
         try:
             return await self.turns.submit(caller.chat, caller.tenant, key=caller.key, **what)
         except FlexChatError as error:
-            raise MCPError(code=types.INVALID_PARAMS, message=caller.chat.mask(str(error))) from None
+            raise ToolError(caller.chat.mask(str(error))) from None
 
     async def _follow(
         self, caller: Caller, id: str, *, output: Mapping[str, Any] | None = None, is_chat: bool = False
@@ -203,11 +214,15 @@ class Calls:
                 self.turns.abandon(id)
             raise
         if outcome.open:
-            return self.required(caller, outcome)
+            return await self.required(caller, outcome)
         return self.outcome_result(caller, outcome, output)
 
-    def required(self, caller: Caller, outcome: Outcome) -> dict[str, Any]:
-        """Return the requests for a turn's open questions or, for a client that cannot be asked, where to reply."""
+    async def required(self, caller: Caller, outcome: Outcome) -> dict[str, Any]:
+        """Return the requests for a turn's open questions or, for a client that cannot be asked, where to reply.
+
+        Raises:
+            MCPError: Only the client could answer, and it has not declared that it can.
+        """
         questions = names_of(row.question for row in outcome.open)
         asked = {name: each for name, each in questions.items() if can_answer(each, caller.capabilities)}
         if caller.is_modern and asked:
@@ -217,6 +232,14 @@ class Calls:
                 "inputRequests": requests,
                 "requestState": json.dumps({"turn": outcome.id}),
             }
+        methods = {request_of(each)["method"] for each in questions.values()}
+        if FORM not in methods:  # no person can answer these
+            await self.turns.cancel(caller.chat, caller.tenant, outcome.id)
+            raise MCPError(
+                code=types.MISSING_REQUIRED_CLIENT_CAPABILITY,
+                message=f"this needs a client that supports {', '.join(sorted(methods))}",
+                data={"requiredCapabilities": {method.partition("/")[0]: {} for method in methods}},
+            )
         texts = "; ".join(each.message for each in questions.values())
         text = (
             f"This call waits for a person's reply, and has not run: {texts}\nThe reply is given in FlexChat (the page "
@@ -267,14 +290,16 @@ class Calls:
                 raise UnknownTurnError(repr(id))
             row = await self.turns.row(caller.chat, caller.tenant, id)
         except UnknownTurnError:
-            raise MCPError(code=types.INVALID_PARAMS, message="there is no call with this id") from None
+            raise ToolError("there is no call with this id") from None
         return await self._follow(attrs.evolve(caller, key="kept"), row.id)
 
     @contextlib.contextmanager
     def _under_way(self, caller: Caller) -> Iterator[None]:
         most = caller.catalog.settings.max_calls
         if self._running[caller.tenant] >= most:
-            raise MCPError(code=TOO_MANY, message=f"{most} calls are under way: wait for one to end (mcp_server.max_calls)")
+            raise MCPError(
+                code=TOO_MANY, message=f"{most} calls are under way: wait for one to end (mcp_server.max_calls)"
+            )
         self._running[caller.tenant] += 1
         try:
             yield

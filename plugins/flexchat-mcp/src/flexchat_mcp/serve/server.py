@@ -16,7 +16,7 @@ from typing import Any
 import mcp_types as types
 from flexchat import FlexChat, Question, Reply
 from flexchat.host import DEFAULT_TENANT
-from flexchat.plugin import CallSuspended, MediaPart, ToolResult
+from flexchat.plugin import CallSuspended, MediaPart, ToolError, ToolResult
 from flexchat.store import data_folder
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
@@ -65,14 +65,16 @@ class McpServer:
             version=version("flexchat-mcp"),
             instructions=settings.instructions,
             cache_hints=hints,  # type: ignore[arg-type]
-            on_list_tools=_whole(self._list_tools),  # type: ignore[arg-type]
+            on_list_tools=_whole(self._list_tools),
             on_call_tool=compose_tool_call_handler([tasks], _whole(self._call_tool)),  # type: ignore[arg-type]
-            on_list_prompts=_whole(self._list_prompts),  # type: ignore[arg-type]
-            on_get_prompt=_whole(self._get_prompt),  # type: ignore[arg-type]
-            on_list_resources=_whole(self._list_resources),  # type: ignore[arg-type]
-            on_list_resource_templates=_whole(self._list_templates),  # type: ignore[arg-type]
-            on_read_resource=_whole(self._read_resource),  # type: ignore[arg-type]
-            on_completion=_whole(self._complete),  # type: ignore[arg-type]
+            on_list_prompts=_whole(self._list_prompts),
+            on_get_prompt=_whole(self._get_prompt),
+            on_list_resources=_whole(self._list_resources),
+            on_list_resource_templates=_whole(self._list_templates),
+            on_read_resource=_whole(self._read_resource),
+            on_completion=_whole(self._complete),
+            on_subscribe_resource=self._subscribe,  # type: ignore[arg-type]
+            on_unsubscribe_resource=self._subscribe,  # type: ignore[arg-type]
         )
         self.server.extensions[EXTENSION] = tasks.settings()
         for binding in tasks.methods():
@@ -95,10 +97,10 @@ class McpServer:
                 tenant=self._tenant_of(ctx),
                 capabilities=ctx.session.client_capabilities,
                 is_modern=ctx.protocol_version in MODERN,
-                key=key_of(ctx.meta),  # type: ignore[arg-type]
+                key=key_of(ctx.meta),
                 ask=self._asker(ctx),
                 is_remote=ctx.request is not None,
-                report=ctx.session.report_progress if _wants_progress(ctx.meta) else None,
+                report=ctx.session.report_progress,  # does nothing for a client that does not want it
             )
 
     async def aclose(self) -> None:
@@ -192,11 +194,17 @@ class McpServer:
                 raise MCPError(code=types.INVALID_PARAMS, message="Resource not found", data={"uri": uri})
             return {"contents": [content]}
 
+    async def _subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> dict[str, Any]:
+        """Accept a subscription of the older era: without sessions, there is no stream that announces a change."""
+        return {}
+
     async def _complete(self, ctx: Context, params: types.CompleteRequestParams) -> dict[str, Any]:
         async with self.caller(ctx) as caller:
             name = getattr(params.ref, "name", None)
             prompt = caller.catalog.prompt(name) if isinstance(name, str) else None
-            argument = next((each for each in (prompt.arguments if prompt else ()) if each.name == params.argument.name), None)
+            argument = next(
+                (each for each in (prompt.arguments if prompt else ()) if each.name == params.argument.name), None
+            )
             typed = params.argument.value.casefold()
             values = [each for each in (argument.values if argument else ()) if each.casefold().startswith(typed)]
             return {"completion": {"values": values[:100], "total": len(values), "hasMore": len(values) > 100}}
@@ -211,7 +219,10 @@ class McpServer:
         try:
             result = await self.calls.result(caller, source.tool, values)
         except CallSuspended:
-            id = await self.calls.submit(caller, source.tool, values)
+            try:
+                id = await self.calls.submit(caller, source.tool, values)
+            except ToolError as error:
+                raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from None
             return await self._followed(caller, id)
         return _succeeded(result)
 
@@ -223,7 +234,7 @@ class McpServer:
     async def _followed(self, caller: Caller, id: str) -> ToolResult | dict[str, Any]:
         outcome = await self.calls.turns.follow(caller.chat, caller.tenant, id, ask=caller.ask)
         if outcome.open:
-            required = self.calls.required(caller, outcome)
+            required = await self.calls.required(caller, outcome)
             if "inputRequests" not in required:
                 raise MCPError(code=types.INVALID_PARAMS, message=required["content"][0]["text"])
             return required
@@ -277,10 +288,6 @@ def _of_newer_era(
         return await handler(ctx, params)
 
     return gated
-
-
-def _wants_progress(meta: Any) -> bool:
-    return bool(meta) and meta.get("progress_token", meta.get("progressToken")) is not None
 
 
 def _succeeded(result: ToolResult) -> ToolResult:

@@ -133,8 +133,11 @@ class McpServerConfig:
         default=None,
         repr=False,
         validator=_is_long,
-        metadata={**secret_key("").metadata, "help": "Signs the state of open questions, where several machines serve. "
-                  "Default: a key in a file of this user's data folder."},
+        metadata={
+            **secret_key("").metadata,
+            "help": "Signs the state of open questions, where several machines serve. "
+            "Default: a key in a file of this user's data folder.",
+        },
     )
     oauth: ServerOAuth | None = key("Tokens of an authorization server for /mcp.", default=None)  # noqa: RUF009
 

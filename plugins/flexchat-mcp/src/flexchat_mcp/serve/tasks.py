@@ -5,12 +5,15 @@ Source: the extension io.modelcontextprotocol/tasks (SEP-2663).
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import mcp_types as types
 from flexchat import JournaledTurn
 from flexchat.errors import UnknownTurnError
+from flexchat.plugin import ToolError
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.extension import Extension, MethodBinding
 from mcp.shared.exceptions import MCPError
@@ -24,6 +27,9 @@ from .turns import Outcome, is_call
 EXTENSION = "io.modelcontextprotocol/tasks"
 MODERN = frozenset({"2026-07-28"})
 POLL_MS = 1_000
+ASKING_S = 1.0
+"""How long a call of a tool with ``asks_first`` may take to its first question."""
+
 NAME_HEADER = "mcp-name"
 
 OpenCaller = Callable[[ServerRequestContext[Any, Any]], Any]
@@ -64,21 +70,41 @@ class TasksExtension(Extension):
         """Answer a call with a task, if its tool is among the long ones; the task is on the disk by then."""
         async with self._open_caller(ctx) as caller:
             mode = caller.catalog.settings.task_mode(params.name) if caller.catalog.keeps else None
-            if mode is None or params.request_state is not None:
+            if mode is None:
                 return await call_next(ctx)
             if not (caller.is_modern and supports_tasks(caller)):
                 if mode == "required":
                     raise _missing()
                 return await call_next(ctx)
-            arguments = params.arguments or {}
-            if params.name == ASK and ASK in caller.catalog.own():
-                id = await self._calls.submit_message(caller, arguments)
-            else:
-                tool = await self._calls.tool(caller, params.name)
-                id = await self._calls.submit(caller, tool.name, arguments)
-            await self._calls.turns.take(caller.chat, caller.tenant, id)
-            row = await self._calls.turns.row(caller.chat, caller.tenant, id)
-            return {"resultType": "task", **_metadata(row), "status": "working"}
+            try:
+                return await self._as_task(caller, params)
+            except ToolError as error:
+                return {"resultType": "complete", "content": [{"type": "text", "text": str(error)}], "isError": True}
+
+    async def _as_task(self, caller: Caller, params: types.CallToolRequestParams) -> dict[str, Any]:
+        """Start a task, or go on with a call that had to ask first; return the task, or what it requires before."""
+        calls, arguments, asks_first = self._calls, params.arguments or {}, True
+        if params.request_state is not None:
+            id = calls.turn_in(params.request_state)
+            await calls.reply(caller, id, params.input_responses or {})
+        elif params.name == ASK and ASK in caller.catalog.own():
+            id, asks_first = await calls.submit_message(caller, arguments), False
+        else:
+            tool = await calls.tool(caller, params.name)
+            id, asks_first = await calls.submit(caller, tool.name, arguments), tool.asks_first
+        await calls.turns.take(caller.chat, caller.tenant, id)
+        if asks_first:
+            # A tool that asks before it does anything is no task until it has its replies.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ASKING_S):
+                    outcome = await calls.turns.follow(caller.chat, caller.tenant, id)
+                    if outcome.open:
+                        return await calls.required(caller, outcome)
+        return {
+            "resultType": "task",
+            **_metadata(await calls.turns.row(caller.chat, caller.tenant, id)),
+            "status": "working",
+        }
 
     def _handler(
         self, handle: Callable[[Caller, Any], Awaitable[dict[str, Any]]]
@@ -167,5 +193,3 @@ def _missing() -> MCPError:
         message=f"this needs a client that supports tasks: {EXTENSION}",
         data={"requiredCapabilities": {"extensions": {EXTENSION: {}}}},
     )
-
-

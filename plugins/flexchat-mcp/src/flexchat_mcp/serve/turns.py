@@ -1,4 +1,4 @@
-"""The stored turns behind calls: submitted, taken up here, followed to their end in any process, answered, cancelled.
+"""The stored turns behind calls: submitted, run here, followed to their end in any process, answered, cancelled.
 
 A call is a turn of its own if it may outlive its request: it asks a person, it is a task, or it has a key.
 """
@@ -138,7 +138,7 @@ class Turns:
         return (await chat.events(id, tenant=tenant, after=_NO_EVENTS))[0]
 
     async def state(self, chat: FlexChat, tenant: str, id: str) -> tuple[JournaledTurn, Outcome | None]:
-        """Return a turn's row, and its outcome: None while it runs. One without a process is taken up."""
+        """Return a turn's row, and its outcome: None while it runs. One without a process is run here."""
         row = await self.row(chat, tenant, id)
         if row.state in ENDED:
             return row, await self._ended(chat, row)
@@ -151,7 +151,7 @@ class Turns:
         return row, None
 
     async def reply(self, chat: FlexChat, tenant: str, id: str, replies: Mapping[str, Reply]) -> None:
-        """Record replies to a turn's questions, by the questions' ids. A reply that does not fit leaves its question open.
+        """Record replies to a turn's questions, by the questions' ids; one that does not fit leaves its question open.
 
         Raises:
             ClosedQuestionError: A question has had another reply.
@@ -208,7 +208,9 @@ class Turns:
                     steps += 1
                     await report(steps, None, text)
         end = await handle.last()
-        if isinstance(end, TurnSuspended) or (isinstance(end, TurnFailed) and isinstance(end.error, InterruptedTurnError)):
+        if isinstance(end, TurnSuspended) or (
+            isinstance(end, TurnFailed) and isinstance(end.error, InterruptedTurnError)
+        ):
             return None
         error = str(end.error) if isinstance(end, TurnFailed) else ""
         return Outcome(
@@ -237,4 +239,3 @@ def is_call(turn: Turn | ConversationTurn) -> bool:
     """Return whether a turn is a call of a tool: no model has answered."""
     llm = turn.response.llm if isinstance(turn, Turn) else turn.llm
     return not llm and turn.tool_calls is not None and len(turn.tool_calls) == 1
-
