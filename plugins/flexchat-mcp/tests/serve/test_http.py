@@ -12,11 +12,11 @@ BOTH = {**TASKS, **ELICITATION}
 KEY = "flexchat.dev/idempotency-key"
 
 
-async def ended(web, task, **how):
+async def ended(web, task, *, while_in=("working", "input_required"), **how):
     """Poll a task until it has ended."""
     while True:
         state = await web.ask("tasks/get", {"taskId": task}, capabilities=BOTH, **how)
-        if state["status"] not in ("working", "input_required"):
+        if state["status"] not in while_in:
             return state
         await asyncio.sleep(0.01)
 
@@ -162,8 +162,7 @@ async def test_a_task_is_cancelled_by_another_process(new_web):
 async def test_a_task_asks_for_its_approval(new_web, ran):
     web = new_web(mcp_server={"tasks": {"pay": "required"}})
     task = (await web.call("pay", {"amount": 5}, capabilities=BOTH))["taskId"]
-    while (state := await web.ask("tasks/get", {"taskId": task}, capabilities=BOTH))["status"] == "working":
-        await asyncio.sleep(0.01)
+    state = await ended(web, task, while_in=("working",))
     (name,) = state["inputRequests"]
 
     update = {"taskId": task, "inputResponses": {name: accept(), "unknown": {"action": "accept"}}}

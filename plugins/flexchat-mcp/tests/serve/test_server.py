@@ -135,7 +135,7 @@ async def test_resources_of_the_config_are_read(open_chat, mode):
 async def test_documents_of_a_store_are_resources(open_chat, config, tmp_path):
     from flexchat import Document
 
-    config["stores"] = {"docs": {"provider": "sqlite", "path": str(tmp_path / "d.db"), "embedder": "none"}}
+    config["stores"] = {"docs": {"provider": "sqlite", "path": str(tmp_path / "d.db"), "search": "keyword"}}
     async with open_chat() as chat:
         names = [f"d{number:03d}" for number in range(150)]
         documents = [Document(text=f"Text of {name}", title=name, id=f"{name}/ä b") for name in names]

@@ -14,8 +14,7 @@ from typing import Any
 
 import attrs
 import mcp_types as types
-from flexchat import FlexChat, Question, Reply, RequestedCall, Turn
-from flexchat.errors import ClosedQuestionError, UnknownTurnError
+from flexchat import ClosedQuestionError, FlexChat, Question, Reply, RequestedCall, Turn, UnknownTurnError
 from flexchat.host import DEFAULT_TENANT, current_call, is_key
 from flexchat.plugin import Call, CallSuspended, FlexChatError, ToolDefinition, ToolError, ToolResult
 from mcp.shared.exceptions import MCPError

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import mcp_types as types
-from flexchat import FlexChat, Question, Reply
-from flexchat.errors import ClosedQuestionError, InvalidReplyError, UnknownQuestionError
+from flexchat import ClosedQuestionError, FlexChat, InvalidReplyError, Question, Reply, UnknownQuestionError
 from flexchat.host import wait_for_answer
 from flexchat.plugin import FlexChatError
 from mcp.server.connection import Connection

@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import mcp_types as types
-from flexchat import JournaledTurn
-from flexchat.errors import UnknownTurnError
+from flexchat import JournaledTurn, UnknownTurnError
 from flexchat.plugin import ToolError
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.extension import Extension, MethodBinding

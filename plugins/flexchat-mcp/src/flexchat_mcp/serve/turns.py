@@ -14,8 +14,11 @@ from typing import Any
 import attrs
 from flexchat import (
     ChatRequest,
+    ClosedQuestionError,
     ConversationTurn,
     FlexChat,
+    InterruptedTurnError,
+    InvalidReplyError,
     JournaledTurn,
     PendingQuestion,
     RequestedCall,
@@ -25,13 +28,8 @@ from flexchat import (
     Turn,
     TurnFailed,
     TurnHandle,
-    TurnSuspended,
-)
-from flexchat.errors import (
-    ClosedQuestionError,
-    InterruptedTurnError,
-    InvalidReplyError,
     TurnNotWaitingError,
+    TurnSuspended,
 )
 from flexchat.plugin import FlexChatError, Reply
 
