@@ -194,7 +194,7 @@ class _Served:
         return f"{data}.{self._sign(data, tenant)}"
 
     def declared_in(self, id: str, tenant: str) -> Mapping[str, Any] | None:
-        """Verify a session's id, and return the declaration in it; None if the id is not one of ours for this tenant."""
+        """Verify a session's id, and return the declaration in it; None if it is not ours for this tenant."""
         data, _, signature = id.partition(".")
         if not hmac.compare_digest(signature.encode(), self._sign(data, tenant).encode()):
             return None
