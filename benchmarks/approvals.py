@@ -609,23 +609,26 @@ class Schedules(RuleBasedStateMachine):
                 continue
             fits = row["state"] == "replied" and row["replied_by"] == by and row["reply"]["action"] == action
             assert fits, f"{by} replied {action}, and was acknowledged; now it is {row}"
-            later = [each for each in rows.values() if each["question"]["call_id"] == row["question"]["call_id"]]
+            call = row["question"]["call_id"]
+            # Rows that outlive their conversation have no texts.
+            later = [each for each in rows.values() if each["question"].get("call_id") == call]
+            error = str(results.get(call, {}).get("error"))
             if noted[id]:
                 COUNTS["replies acted on"] += 1
-                result = results.get(row["question"]["call_id"])
+                result = results.get(call)
                 if action == "accept" and row["digest"] and not row["used_by"] and result and result["success"]:
                     is_edited = "arguments" in row["reply"].get("content", {})
-                    by_another = row["question"]["call_id"] in world.ran_by_another  # then it is shown as unused
+                    by_another = call in world.ran_by_another  # then it is shown as unused
                     assert is_edited or by_another or len(later) > 1, (
                         f"it was approved, has run, and did not use {row}: {result}"
                     )
-            elif action == "decline" and "rejected by" in str(results.get(row["question"]["call_id"], {}).get("error")):
+            elif action == "decline" and "rejected by" in error:
                 COUNTS["replies acted on"] += 1
-            elif "timed out" in str(results.get(row["question"]["call_id"], {}).get("error")):
+            elif "timed out" in error or "was not finished after" in error:
                 COUNTS["replies to tools whose time was over"] += 1
             elif states.get(row["turn"]) in ("failed", "cancelled"):
                 COUNTS["replies to turns that ended otherwise"] += 1
-            elif row["question"]["call_id"] in world.ran_by_another:
+            elif call in world.ran_by_another:
                 COUNTS["replies to calls that another reply had let run"] += 1
             elif len(later) > 1 or row["turn"] in world.changed:
                 COUNTS["replies to calls that were changed"] += 1
