@@ -8,7 +8,20 @@ from pathlib import Path
 from typing import TypeVar
 
 from . import plugin_api
-from .api import chat, conversations, journal, media, models, openai, questions, server, tool_sources, tools, turns
+from .api import (
+    chat,
+    conversations,
+    journal,
+    media,
+    models,
+    openai,
+    questions,
+    responses,
+    server,
+    tool_sources,
+    tools,
+    turns,
+)
 from .api.errors import convert_errors
 from .api.models import ModelLists, with_facts
 from .config import configuration, connections
@@ -24,7 +37,10 @@ _CHATS = (
     *(chat.operation, media.operation, conversations.operation, journal.turns, turns.operation, questions.operation),
     *(journal.effects, tools.operation, tool_sources.operation),
 )
-_SERVER_AND_CONFIG = (openai.operation, server.operation, configuration.operation, connections.operation)
+_SERVER_AND_CONFIG = (
+    *(openai.operation, responses.operation),
+    *(server.operation, configuration.operation, connections.operation),
+)
 
 T = TypeVar("T")
 

@@ -30,6 +30,7 @@ async def asking(told, client_of):
 @pytest.fixture(params=["memory", "store"])
 def keeping(request, told, tmp_path):
     """Where held answers are: in memory, or with the conversations."""
+    told.tables.pop("conversations", None)
     if request.param == "store":
         told.tables["conversations"] = {"path": str(tmp_path / "chat.db")}
     return request.param

@@ -139,7 +139,7 @@ class HeldAnswers:
         if not calls:
             return []
         if not turn.response.tool_calls:  # none of ours: the client's own ids do
-            if turn.conversation is None and _has_provider_data(inside):
+            if _has_provider_data(inside):
                 self._remember((tenant, calls[0].id), inside)
             return [(call.id, call) for call in calls]
         if turn.conversation is None and chat.conversations is None:
@@ -256,6 +256,14 @@ async def with_held(
     result: list[Any] = []
     ids: dict[str, str] = {}
     for at, entry in enumerate(entries):
+        if isinstance(entry, Mapping) and "held" in entry:
+            found = await held.find(chat, tenant, entry["held"])
+            if found is None:
+                text = f"{entry['place']}: its response is not stored here, or belongs to another tenant"
+                raise ApiError(400, text, kind="request", param=entry["place"], code=None)
+            ids.update({id_of(entry["held"], at): call.id for at, call in enumerate(open_calls(found))})
+            result += found
+            continue
         calls = entry.get("tool_calls") if isinstance(entry, Mapping) else None
         if isinstance(entry, Mapping) and entry.get("role") == "tool":
             id = entry.get("tool_call_id")

@@ -60,6 +60,8 @@ MAX_RECENT = 10_000
 _OPTIONS = ("max_tokens", "temperature", "top_p", "stop", "seed", "reasoning_effort", "tool_choice")
 _UNREAD = (
     "frequency_penalty",
+    "include",
+    "truncation",
     "presence_penalty",
     "logit_bias",
     "service_tier",
@@ -220,7 +222,7 @@ async def create_chat_completion(call: Call) -> Reply:
     with turns.listening(turn):
         result = await turn.handle.result()
     if result.status == "cancelled":
-        raise _cancelled()
+        raise cancelled()
     calls = await reading.calls(call, result)
     answer = completion(result, call.body["model"], tuple(reading.warnings), calls)
     return await turn_reply(call.serving, result.content, answer, headers)
@@ -251,24 +253,26 @@ async def _events(call: Call, turns: Turns, turn: ServedTurn, reading: Reading) 
         return await reading.calls(call, ended)
 
     model, warnings = call.body["model"], tuple(reading.warnings)
-    events = chunks(_happenings(turn), model, warnings, calls, include_usage=include_usage)
+    events = chunks(happenings_of(turn), model, warnings, calls, include_usage=include_usage)
     with turns.listening(turn):
         async with aclosing(events):
             async for event in events:
                 yield event
 
 
-async def _happenings(turn: ServedTurn) -> AsyncGenerator[StreamEvent, None]:
+async def happenings_of(turn: ServedTurn) -> AsyncGenerator[StreamEvent, None]:
+    """Yield what happens in a turn; raise its error if it fails or is cancelled."""
     async with aclosing(turn.handle.events()) as events:
         async for _, happened in events:
             if isinstance(happened, TurnFailed):
                 raise happened.error
             if isinstance(happened, TurnCancelled):
-                raise _cancelled()
+                raise cancelled()
             yield happened
 
 
-def _cancelled() -> ApiError:
+def cancelled() -> ApiError:
+    """Return the problem of a request whose turn was cancelled."""
     text = "this request's turn was cancelled, for example because its client had left it for too long"
     return ApiError(409, text, kind="cancelled", headers={"x-should-retry": "false"})
 
@@ -277,11 +281,7 @@ async def _read_request(call: Call, chat: FlexChat, reading: Reading) -> tuple[F
     """Return the chat that answers a request and the arguments of respond; add what is not done as requested."""
     body, warnings = call.body, reading.warnings
     # Nothing else needs the texts of media, while the turn may take minutes.
-    form, entries = body.get("response_format"), body.pop("messages")
-    request: dict[str, Any] = {
-        "response_format": None if form is None or form["type"] == "text" else form,
-        "variables": body.get("variables"),
-    }
+    entries, request = body.pop("messages"), dict[str, Any]()
     results = [*takewhile(lambda entry: entry["role"] == "tool", reversed(entries))][::-1]
     if body.get("conversation") and results:
         message, continuation = await results_of(results, chat, call.tenant, body["conversation"])
@@ -298,7 +298,24 @@ async def _read_request(call: Call, chat: FlexChat, reading: Reading) -> tuple[F
             request |= {"conversation": body["conversation"], "history": ()}
     if body.get("conversation") and has_more:
         warnings.append("messages before the last are ignored: the conversation has its own")
-    request |= read_caller_tools([tool["function"] for tool in body.get("tools") or ()], body)
+    return with_options(call.serving, chat, body, request, warnings)
+
+
+def with_options(
+    serving: Serving, chat: FlexChat, body: Mapping[str, Any], request: Mapping[str, Any], warnings: list[str]
+) -> tuple[FlexChat, Mapping[str, Any]]:
+    """Return the chat that answers a request, and its messages with the options of its body.
+
+    Raises:
+        ApiError: 404: there is no such model; 400: tool_choice names no tool.
+    """
+    form = body.get("response_format")
+    request = {
+        **request,
+        "response_format": None if form is None or form["type"] == "text" else form,
+        "variables": body.get("variables"),
+        **read_caller_tools([tool["function"] for tool in body.get("tools") or ()], body),
+    }
     warnings += [f"{name} is ignored by this server" for name in _UNREAD if body.get(name)]
     if body["model"] == PHASES:
         unused = [name for name in (*_OPTIONS, "max_completion_tokens") if name not in request]
@@ -307,7 +324,7 @@ async def _read_request(call: Call, chat: FlexChat, reading: Reading) -> tuple[F
     else:
         if body.get("variables"):
             warnings.append("variables are ignored: when you name a model, no rule's prompt is used")
-        chat = chat.with_rule(_rule(call.serving, chat, body))
+        chat = chat.with_rule(_rule(serving, chat, body))
     return chat, request
 
 

@@ -132,7 +132,7 @@ def completion(
             }
         ],
         "usage": _usage(turn.response.usage),
-        "flexchat": _whole(turn, warnings),
+        "flexchat": turn_with(turn, warnings),
     }
 
 
@@ -182,7 +182,7 @@ async def chunks(
                         yield chunk({"content": text})
                     for index, identified in enumerate(await calls(ended)):
                         yield chunk({"tool_calls": [{"index": index, **_call(identified)}]})
-                    yield chunk({}, _finish_reason(ended), flexchat=_whole(ended, warnings))
+                    yield chunk({}, _finish_reason(ended), flexchat=turn_with(ended, warnings))
                     if include_usage:
                         usage = _usage(ended.response.usage)
                         yield Event(None, {**base, "model": model, "choices": [], "usage": usage})
@@ -221,7 +221,8 @@ def _usage(usage: Usage | None) -> dict[str, Any] | None:
     }
 
 
-def _whole(turn: Turn, warnings: tuple[str, ...]) -> dict[str, Any]:
+def turn_with(turn: Turn, warnings: tuple[str, ...]) -> dict[str, Any]:
+    """Return a turn's data for clients, with further warnings."""
     if warnings:
         turn = attrs.evolve(turn, response=attrs.evolve(turn.response, warnings=(*warnings, *turn.response.warnings)))
     return turn_data(turn)
