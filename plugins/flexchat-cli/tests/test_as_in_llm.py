@@ -57,7 +57,7 @@ def test_a_message_needs_no_command(run, script, words):
         (["ask", "--cid", "3", "hi"], "unknown option '--cid' (here it is --conversation ID)"),
         (["--cid", "3", "hi"], "unknown option '--cid' (here it is --conversation ID)"),
         (["chat", "--cl", "3"], "unknown option '--cl' (here it is -o max_iterations N)"),
-        (["-a", "cat.jpg", "hi"], "unknown option '-a' (here it is nothing: images cannot be attached"),
+        (["--attachment-type", "cat.jpg", "hi"], "unknown option '--attachment-type' (here it is -a FILE"),
         (["--nonsense", "hi"], "unknown option '--nonsense'"),
     ],
 )

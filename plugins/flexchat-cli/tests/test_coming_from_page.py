@@ -56,6 +56,7 @@ def ours(section: str) -> list[tuple[str, list[str]]]:
 def test_a_line_for_the_shell(run, task, lines, tmp_path, monkeypatch):
     (tmp_path / "myfile.py").write_text("print(1)\n")
     (tmp_path / "notes.md").write_text("# Keys\n\nThe key is under the mat.\n")
+    (tmp_path / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(20))
     (tmp_path / "report.txt").write_text("It went well.\n")
     (tmp_path / "prompts.jsonl").write_text('"Hello"\n"And you?"\n')
     (tmp_path / "trains.py").write_text("def next_train() -> str:\n    'Say when it leaves.'\n    return '12:05'\n")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import attrs
 import click
 from flexchat.app import FlexChat
 from flexchat.config.model import duration_s
@@ -20,6 +21,7 @@ from flexchat.request import RequestOptions
 from . import standard_input
 from .answering import Answering, answering_options
 from .as_in_llm import AskingCommand
+from .attachments import attachment_option, folder_option, read_attachments, write_media
 from .context import OK, CommandContext, UsageError, demo_option, report_notes, require_config, zero_config
 from .conversations_store import NO_KEEP, Keeping, is_logged, keeping_options, open_kept
 from .parameters import TEXT, argument, command
@@ -59,6 +61,8 @@ def _time(text: str) -> datetime:
     multiple=True,
     help="a text to put before the message: a file, an address, or - for standard input; repeatable",
 )
+@attachment_option
+@folder_option
 @click.option("-x", "--extract", is_flag=True, help="print the first ``` block of the answer alone, if it has one")
 @click.option("--no-stream", is_flag=True, help="print the answer when it is complete, and nothing but the answer")
 @click.option("--approve", "--ta", "--tools-approve", "approve", is_flag=True, help="ask before each call of a tool")
@@ -84,6 +88,8 @@ def ask(
     extract: bool,
     approve: bool,
     fragments: tuple[str, ...],
+    attachments: tuple[str, ...],
+    folder: str | None,
     in_full: bool,
     save: str | None,
     queue: bool,
@@ -100,11 +106,17 @@ def ask(
     """
     if (at is not None or priority is not None) and not queue:
         raise UsageError("--at and --priority are for turns that are stored for later: add --queue")
+    if queue and folder is not None:
+        raise UsageError("-O writes what an answer brings, and --queue waits for none: leave out one of them")
     if save is not None:
+        if attachments:
+            raise UsageError("--save keeps no attachments: leave out -a")
         _save(context, save, message, answering, variables)
         return OK
-    needed = answering.needs_message and not fragments
-    use_stdin = not no_stdin and "-" not in fragments
+    needed = answering.needs_message and not fragments and not attachments
+    if (*fragments, *attachments).count("-") > 1:
+        raise UsageError("standard input can be read once: give one - only")
+    use_stdin = not no_stdin and "-" not in (*fragments, *attachments)
     text = read_message(message, context.terminal, use_stdin=use_stdin, is_needed=needed)
     if fragments:
         from .standard_input import read_fragments
@@ -119,7 +131,19 @@ def ask(
     settings: RequestOptions = {**answering.message_options, "approve": approve}
     queued = {"at": at, "priority": priority or 0} if queue else None
     return asyncio.run(
-        _ask(chat, request, settings, context, keeping, queued, streamed=not no_stream, part=part, in_full=in_full)
+        _ask(
+            chat,
+            request,
+            settings,
+            context,
+            keeping,
+            queued,
+            attachments=attachments,
+            folder=folder,
+            streamed=not no_stream,
+            part=part,
+            in_full=in_full,
+        )
     )
 
 
@@ -185,6 +209,8 @@ async def _ask(
     keeping: Keeping,
     queued: Mapping[str, Any] | None,
     *,
+    attachments: Sequence[str],
+    folder: str | None,
     streamed: bool,
     part: Callable[[str], str] | None,
     in_full: bool,
@@ -192,6 +218,8 @@ async def _ask(
     terminal = context.terminal
     async with contextlib.AsyncExitStack() as closing:
         await closing.enter_async_context(chat)
+        if attachments:
+            request = attrs.evolve(request, attachments=await read_attachments(attachments, chat, terminal))
         kept = await open_kept(chat, context, keeping, by_default=is_logged(context))
         if kept is not None:
             closing.push_async_callback(kept.aclose)
@@ -210,6 +238,7 @@ async def _ask(
         else:
             events = chat.stream(request, is_whole=not streamed or part is not None, **asked)
             turn = await show_turn(events, terminal, streamed=streamed, part=part, in_full=in_full, person=person)
+    write_media(turn, folder, terminal)
     return report_pending(turn, terminal, person)
 
 

@@ -12,12 +12,14 @@ from typing import Any
 import attrs
 import click
 from flexchat.app import FlexChat
-from flexchat.domain import ConversationInfo, ToolCallRecord, Turn, UserMessage
+from flexchat.domain import ConversationInfo, MediaPart, ToolCallRecord, Turn, UserMessage
+from flexchat.domain.media import describe_media
 from flexchat.domain.text import counted
 from flexchat.errors import FlexChatError, did_you_mean
 from flexchat.request import RequestOptions
 
 from .answering import Answering, answering_options
+from .attachments import read_attachments, write_media
 from .context import FAILED, OK, PENDING, CommandContext, UsageError, demo_option, report_notes, require_config
 from .conversations_store import NO_KEEP, Keeping, KeptConversation, is_configured, keeping_options, open_kept
 from .parameters import command
@@ -34,6 +36,7 @@ _HELP = {
     "/undo": "take back the last turn; what its tools did stays done",
     "/model": "let another model answer: /model openai/gpt-5.2; without a name: show which answered last",
     "/usage": "the tokens and the cost of this conversation so far",
+    "/attach": "attach a file or an address to the next message: /attach photo.png",
     "/system": "set the system prompt: /system TEXT; without a text: the configuration's again",
     "/help": "show this",
     "/quit": "end (so do /exit, exit, quit and Ctrl-D)",
@@ -95,6 +98,7 @@ class _Talk:
     variables: Mapping[str, Any]
     closing: contextlib.ExitStack
     approve: bool = attrs.field(kw_only=True)
+    attached: tuple[MediaPart, ...] = attrs.field(default=(), init=False)
     turns: list[Turn] = attrs.field(factory=list, init=False)
     spent: Spending = attrs.field(factory=Spending, init=False)
     before: ConversationInfo | None = attrs.field(init=False)
@@ -145,6 +149,8 @@ class _Talk:
                 self._answer_otherwise(attrs.evolve(self.answering, model=text.strip()))
             case "/system":
                 self._answer_otherwise(attrs.evolve(self.answering, system=text.strip() or None))
+            case "/attach":
+                self._attach(text.strip())
             case "/usage":
                 self._print_usage()
             case "/tools":
@@ -166,6 +172,15 @@ class _Talk:
             case unknown:  # the slash that all have in common does not count as a similarity
                 hint = did_you_mean(unknown[1:], [name[1:] for name in _HELP]).replace("'", "'/", 1)
                 self.terminal.say(f"no command {unknown}{hint}; /help lists them")
+
+    def _attach(self, name: str) -> None:
+        try:
+            self.attached += self.runner.run(read_attachments([name] if name else [], self.chat, self.terminal))
+        except FlexChatError as error:
+            self.terminal.error(str(error))
+        if not name:
+            names = ", ".join(map(describe_media, self.attached))
+            self.terminal.say(names or "nothing is attached to the next message")
 
     def _answer_otherwise(self, answering: Answering) -> None:
         """Let another model, or another system prompt, answer from now on; the conversation goes on."""
@@ -254,12 +269,14 @@ class _Talk:
 
     async def _answer(self, message: str) -> Turn:
         earlier = [turn for turn in self.turns if turn.replay]
+        attached, self.attached = self.attached, ()
         request = self.answering.request(
             message,
             self.variables,
             self.context,
             history=[message for turn in earlier for message in turn.response.messages],
             topic=(earlier[-1].profile.topic or None) if earlier else None,
+            attachments=attached,
         )
         person = Questions(self.terminal, keeps=self.kept is not None and self.chat.questions_expire_s > 0)
         settings: RequestOptions = {**self.answering.message_options, "on_question": person, "approve": self.approve}
@@ -272,6 +289,7 @@ class _Talk:
                 self.terminal.json(turn.to_dict(), one_line=True)
             else:
                 turn = await show_turn(self.chat.stream(request, **settings), self.terminal, person=person)
+            write_media(turn, None, self.terminal)
             self.status = report_pending(turn, self.terminal, person)
             return turn
         except asyncio.CancelledError as stopped:
