@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -43,6 +43,7 @@ from .domain.conversation import result_to_json
 from .domain.copies import with_own_tables
 from .domain.fetching import Fetcher
 from .domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnState
+from .domain.media import StoredMedia
 from .domain.prices import Cost, PriceSettings
 from .domain.questions import OnQuestion, PendingQuestion, QuestionState, Reply
 from .domain.text import scrub
@@ -63,7 +64,7 @@ from .events.log import EventLog
 from .events.sink import Feed
 from .llms.llm import LLM
 from .plugin.call import Call, Origin, Report, current_call, current_info, current_turn, place_within
-from .plugin.contracts import ChatProvider, ConversationStore, SeparateJournal, TurnJournal
+from .plugin.contracts import ChatProvider, ConversationStore, MediaStore, SeparateJournal, TurnJournal
 from .plugin.foreign import ForeignError, contained
 from .plugin.hooks import AppInfo, ModelRequest
 from .plugin.host import PluginHost
@@ -140,7 +141,7 @@ class FlexChat:
         )
         tool_names = tuple(tool.name for tool in parts.tools.get_registry().own())
         self._about = AppInfo(llms=parts.packages, tools=tool_names, chat=self)
-        self._is_open = self._is_closed = False
+        self._is_open = self._is_closed = self._has_migrated = False
         self._process: int | None = None  # the one that uses it, once one does
         self._started: set[TurnHandle] = set()
         self.keys = KeyMemory()
@@ -463,6 +464,8 @@ class FlexChat:
     async def resume_interrupted(self, *, most: int = 4) -> list[TurnHandle]:
         """Take up interrupted turns, of all tenants, the oldest first, then accepted ones; return those that run now.
 
+        Each call also moves the media of some older turns out of their JSON, until all are.
+
         Questions whose time has passed have no reply from then on, and their turns go on. Of two processes that do
         this, one gets a turn. One that the configuration does not fit is left, as is one that was interrupted 6 times:
         it may be the reason. Both are logged once; ``turns`` shows why they wait, and ``resume`` takes them up
@@ -480,6 +483,8 @@ class FlexChat:
             with contextlib.suppress(UnknownTurnError):
                 await self.release_turn(id, tenant=tenant)
         await journal.expire_questions()
+        if not self._has_migrated and hasattr(self.conversations and self.conversations.store, "media"):
+            self._has_migrated = not await self.media.migrate()
         interrupted = await journal.list_resumable(limit=most)
         for turn in interrupted:
             try:
@@ -729,6 +734,52 @@ class FlexChat:
             self._engine.recorder.close()
         self._engine.record_in(self._recorder(store))
 
+    @property
+    def media(self) -> MediaStore:
+        """Where the media of its kept conversations are.
+
+        Raises:
+            ChatRequestError: No conversations are kept, or their store keeps media within the messages.
+        """
+        store = None if self.conversations is None else self.conversations.store
+        if not hasattr(store, "media"):
+            raise ChatRequestError("no media are kept: they need conversations, in a store that keeps media")
+        media: MediaStore = store.media
+        return media
+
+    async def save_media(
+        self,
+        data: bytes | AsyncIterable[bytes],
+        *,
+        tenant: str = DEFAULT_TENANT,
+        name: str | None = None,
+        max_bytes: int | None = None,
+    ) -> StoredMedia:
+        """Keep a medium for a later message, whose ``attachments`` it may be; deleted after a day if no turn has it.
+
+        Args:
+            data: The bytes, or pieces of them, which are written as they arrive.
+            max_bytes: How many they may be.
+
+        Raises:
+            ChatRequestError: As media.
+            MediaQuotaError: They are more than ``max_bytes``, or the tenant's media exceed its quota.
+            StorageError: They cannot be kept.
+        """
+        self._refuse_if_closed()
+        return StoredMedia(await self.media.add(data, tenant=tenant, max_bytes=max_bytes), name=name)
+
+    async def read_media(self, sha256: str, *, tenant: str = DEFAULT_TENANT) -> bytes:
+        """Return the bytes of a medium; ``media.pieces`` yields them in pieces.
+
+        Raises:
+            ChatRequestError: As media.
+            UnknownMediaError: The tenant has none with this digest.
+            StorageError: It cannot be read.
+        """
+        self._refuse_if_closed()
+        return await self.media.read(sha256, tenant=tenant)
+
     async def explain(self, message: str | ChatRequest, **options: Unpack[RequestOptions]) -> Explanation:
         """Explain which rule would answer a message, and why, without answering it.
 
@@ -971,6 +1022,8 @@ class FlexChat:
         is_apart = effects.is_fixed or not hasattr(store, "ledger")
         apart = (effects.ledger if is_apart else None, journal)
         self.conversations = Conversations(store, apart=[each for each in apart if each is not None])
+        if hasattr(store, "media"):
+            store.media.quota_bytes = self.config.media.quota_bytes
         effects.questions, effects.is_apart = journal or getattr(store, "journal", None), is_apart
         return ConversationRecorder(
             store, journal, lease_s=effects.lease_s, keep_s=effects.keep_s, run_by=self._about_runs, effects=effects

@@ -44,9 +44,11 @@ from .domain.questions import (
     question_to_row as question_to_row,
     reply_to_json as reply_to_json,
 )
+from .domain.codec import digests_in as digests_in, live_media as live_media
 from .domain.keys import key as key, secret_key as secret_key
 from .domain.conversation import (
     history_from_json as history_from_json,
+    move_media_in_json as move_media_in_json,
     turn_from_json as turn_from_json,
     turn_from_parts as turn_from_parts,
     turn_to_dict as turn_to_dict,

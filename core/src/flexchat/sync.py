@@ -104,6 +104,8 @@ class SyncFlexChat:
     question = _waiting(FlexChat.question)
     answer = _waiting(FlexChat.answer)
     revoke = _waiting(FlexChat.revoke)
+    save_media = _waiting(FlexChat.save_media)
+    read_media = _waiting(FlexChat.read_media)
     embed = _waiting(FlexChat.embed)
     list_models = _waiting(FlexChat.list_models)
 

@@ -247,8 +247,9 @@ def test_a_turn_that_was_told_has_the_bytes_once_and_comes_back():
 
     told = json.loads(json.dumps(turn.to_dict()))
 
+    digest = IMAGE.sha256
     assert told["tool_calls"][0]["result"]["media"] == [
-        {"kind": "image", "mime_type": "image/png", "bytes": 3072, "name": "a.png"}
+        {"kind": "image", "mime_type": "image/png", "bytes": 3072, "name": "a.png", "sha256": digest}
     ]
     assert Turn.from_dict(told).response.tool_calls[0].result.media == (IMAGE,)
     assert Turn.from_dict({**told, "messages": []}).response.tool_calls[0].result.media == ()

@@ -169,6 +169,7 @@ def test_a_failure_is_a_text():
 def test_the_envelope_tells_of_media_without_their_bytes():
     result = ToolResult(success=True, tool_name="f", result=1, encoded="1", media=(png(name="a"),), left_out=("b: no",))
 
-    assert json.loads(result.to_json()) == result.to_dict()
-    assert result.to_dict()["media"] == [{"kind": "image", "mime_type": "image/png", "bytes": 13, "name": "a"}]
+    described = {"kind": "image", "mime_type": "image/png", "bytes": 13, "name": "a"}
+    assert json.loads(result.to_json()) == {**result.to_dict(), "media": [described]}
+    assert result.to_dict()["media"] == [{**described, "sha256": result.media[0].sha256}]
     assert result.to_dict()["left_out"] == ["b: no"]

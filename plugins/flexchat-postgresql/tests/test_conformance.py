@@ -26,3 +26,8 @@ class TestPostgresqlTurns(conformance.PostgresqlTurns):
 @pytest.mark.slow
 class TestPostgresqlQuestions(conformance.PostgresqlQuestions):
     """The questions of the store "postgresql"."""
+
+
+@pytest.mark.slow
+class TestPostgresqlMedia(conformance.PostgresqlMedia):
+    """The media of the store "postgresql"."""

@@ -5,7 +5,13 @@ from pathlib import Path
 from flexchat.conversations.memory_ledger import MemoryLedger
 from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_sqlite.ledger import SqliteLedger
-from flexchat_testing import ConversationStoreConformance, JournalConformance, LedgerConformance, PendingConformance
+from flexchat_testing import (
+    ConversationStoreConformance,
+    JournalConformance,
+    LedgerConformance,
+    MediaConformance,
+    PendingConformance,
+)
 
 
 class TestSqliteConversations(ConversationStoreConformance):
@@ -50,6 +56,26 @@ class TestSqlitePending(PendingConformance):
 
     def make_store(self, folder: Path) -> SqliteConversations:
         return SqliteConversations(folder / "conversations.db")
+
+
+class TestSqliteMedia(MediaConformance):
+    """In the conversations' file."""
+
+    supports = frozenset({"durable", "shared", "damage"})
+
+    def make_store(self, folder: Path) -> SqliteConversations:
+        return SqliteConversations(folder / "conversations.db")
+
+    async def damage(self, store: SqliteConversations, sha256: str) -> None:
+        change = "UPDATE media_pieces SET data = zeroblob(length(data)) WHERE place = 2"
+        await store.database.write(lambda database: database.execute(change))
+
+
+class TestMediaInMemory(MediaConformance):
+    """Of a store without a file."""
+
+    def make_store(self, folder: Path) -> SqliteConversations:
+        return SqliteConversations(":memory:")
 
 
 class TestConversationsInMemory(ConversationStoreConformance):

@@ -3,6 +3,8 @@
 Default values are left out. Readers ignore unknown keys, so that later versions may add some, but refuse an unknown
 part or role, because leaving it out would change the conversation. A field whose stored type is not that of its
 annotation has it in its metadata, under STORED; None there leaves the field out.
+
+The bytes of media are Base64, or apart from the JSON: then a part has their digest and size as "sha256" and "bytes".
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ from __future__ import annotations
 import base64
 import functools
 import re
-from collections.abc import Callable, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from contextvars import ContextVar
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
@@ -92,19 +96,78 @@ class _UnknownWordError(_WrongTypeError):
     """A value that is none of the words of a Literal."""
 
 
-def value_to_dict(value: Any) -> dict[str, Any]:
-    """Return an instance of an attrs class as JSON data. Media bytes become Base64."""
-    data: dict[str, Any] = _converter().unstructure(value)
+# The bytes that are apart from the JSON being written or read, by their digests; None if they are in it, as Base64.
+_apart: ContextVar[MutableMapping[str, bytes] | None] = ContextVar("media apart", default=None)
+# A part in memory for each digest, so that bytes which are read again are the same object.
+_live: weakref.WeakValueDictionary[str, MediaPart] = weakref.WeakValueDictionary()
+_DIGEST = re.compile(r'"sha256":"([0-9a-f]{64})"')
+
+
+def value_to_dict(value: Any, media: MutableMapping[str, bytes] | None = None) -> dict[str, Any]:
+    """Return an instance of an attrs class as JSON data.
+
+    Args:
+        media: Gets the bytes of media by their digests, which stand for them; without it, they become Base64.
+    """
+    data: dict[str, Any]
+    if media is None:
+        data = _converter().unstructure(value)
+        return data
+    token = _apart.set(media)
+    try:
+        data = _converter().unstructure(value)
+    finally:
+        _apart.reset(token)
     return data
 
 
-def value_from_dict(cls: type[T], data: Any) -> T:
+def value_from_dict(cls: type[T], data: Any, media: MutableMapping[str, bytes] | None = None) -> T:
     """Return the instance of a class that value_to_dict wrote.
+
+    Args:
+        media: Bytes that are apart from the data, by their digests.
 
     Raises:
         ValueError: The data are something else, or from a newer FlexChat. The text names the wrong field's path.
     """
-    return _converter().structure(data, cls)
+    if media is None:
+        return _converter().structure(data, cls)
+    token = _apart.set(media)
+    try:
+        return _converter().structure(data, cls)
+    finally:
+        _apart.reset(token)
+
+
+def digests_in(texts: Iterable[str | None]) -> set[str]:
+    """Return the digests of the media that stored JSON texts may need; few of them may be something else."""
+    return {digest for text in texts if text and '"sha256":"' in text for digest in _DIGEST.findall(text)}
+
+
+def live_media(digests: Iterable[str]) -> dict[str, bytes]:
+    """Return the bytes of those of the media that a message in memory has."""
+    parts = [part for digest in digests if (part := _live.get(digest)) is not None]
+    return {part.sha256: part.data or b"" for part in parts}
+
+
+def move_media(data: Mapping[str, Any], media: MutableMapping[str, bytes]) -> bool:
+    """Move the Base64 in a stored turn's data apart, in place; return whether there was any."""
+    places = [message.get(name) for message in _objects(data.get("messages")) for name in ("media", "parts")]
+    places += [_media_of(entry) for entry in _objects(data.get("tool_calls"))]
+    is_changed = False
+    for part in [part for place in places for part in _objects(place)]:
+        if part.get("type") == "media" and isinstance(part.get("data"), str):
+            moved = MediaPart(kind="image", mime_type="", data=_read_bytes(part["data"], bytes))
+            assert moved.data is not None
+            media[moved.sha256] = moved.data
+            del part["data"]
+            part |= {"sha256": moved.sha256, "bytes": len(moved.data)}
+            is_changed = True
+    return is_changed
+
+
+def _objects(items: Any) -> list[dict[str, Any]]:
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def message_to_dict(message: Message) -> dict[str, Any]:
@@ -137,7 +200,7 @@ def restore_media(turn: Any) -> Any:
     restored = []
     for entry in entries:
         media = _media_of(entry)
-        described = isinstance(media, list) and any(isinstance(part, Mapping) and "bytes" in part for part in media)
+        described = any("bytes" in part and "type" not in part for part in _objects(media))
         if described or media == IN_MESSAGE:
             entry = {**entry, "result": {**entry["result"], "media": sent.get(entry.get("call_id"), [])}}
         restored.append(entry)
@@ -234,7 +297,23 @@ def _class_reader(cls: Any) -> Callable[[Any, Any], Any]:
             except ClassValidationError as error:
                 raise explain(error.exceptions[0]) from None
 
-    return read_class
+    return _media_reader(read_class) if cls is MediaPart else read_class
+
+
+def _media_reader(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def read_part(data: Any, cls: Any) -> Any:
+        part, media = read(data, cls), _apart.get()
+        if part.data is not None or part.url is not None or "sha256" not in data:
+            return part
+        digest = data["sha256"]
+        if media is None or not isinstance(digest, str) or digest not in media:
+            raise ValueError(f"the bytes of the medium {digest!r:.66} are missing")
+        part = attrs.evolve(part, data=media[digest])
+        object.__setattr__(part, "sha256", digest)  # cached: the store has compared it
+        _live.setdefault(digest, part)
+        return part
+
+    return read_part
 
 
 def _class_writer(cls: Any) -> Callable[[Any], dict[str, Any]]:
@@ -250,7 +329,18 @@ def _class_writer(cls: Any) -> Callable[[Any], dict[str, Any]]:
         cls, _converter(), _cattrs_omit_if_default=True, _cattrs_use_linecache=False, **overrides
     )
     tag = _TAGS.get(cls)
+    if cls is MediaPart:
+        return lambda part: {**_TAGS[MediaPart], **_write_part(part, write)}
     return write if tag is None else lambda value: {**tag, **write(value)}
+
+
+def _write_part(part: MediaPart, write: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    media = _apart.get()
+    if media is None or part.data is None:
+        return write(part)
+    media[part.sha256] = part.data
+    _live.setdefault(part.sha256, part)
+    return {**write(attrs.evolve(part, data=None)), "sha256": part.sha256, "bytes": len(part.data)}
 
 
 def _tuple_reader(kind: Any) -> Callable[[Any, Any], Any]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 import attrs
 
 from .chat import Round
-from .codec import IN_MESSAGE, restore_media, value_from_dict, value_to_dict
+from .codec import IN_MESSAGE, move_media, restore_media, value_from_dict, value_to_dict
 from .messages import AssistantMessage, Message, ToolMessage, UserMessage
 from .prices import Cost, Usage
 from .retrieval import Citation
@@ -174,9 +174,13 @@ class ConversationInfo:
         return {**data, "cost": None if self.cost is None else self.cost.to_dict()}
 
 
-def turn_to_dict(turn: ConversationTurn) -> dict[str, Any]:
-    """Return a turn as JSON data. The media of a tool's result are in its message: its record only refers to them."""
-    data = value_to_dict(turn)
+def turn_to_dict(turn: ConversationTurn, media: MutableMapping[str, bytes] | None = None) -> dict[str, Any]:
+    """Return a turn as JSON data. The media of a tool's result are in its message: its record only refers to them.
+
+    Args:
+        media: Gets the bytes of its media by their digests, which stand for them; without it, they become Base64.
+    """
+    data = value_to_dict(turn, media)
     sent = {message.tool_call_id: message.media for message in turn.messages if type(message) is ToolMessage}
     for entry, record in zip(data.get("tool_calls", ()), turn.tool_calls or (), strict=True):
         if record.result.media and sent.get(record.call_id) == record.result.media:
@@ -184,9 +188,9 @@ def turn_to_dict(turn: ConversationTurn) -> dict[str, Any]:
     return data
 
 
-def turn_from_dict(data: Mapping[str, Any]) -> ConversationTurn:
+def turn_from_dict(data: Mapping[str, Any], media: MutableMapping[str, bytes] | None = None) -> ConversationTurn:
     """Return the turn that turn_to_dict wrote; raise ValueError for anything else, or one of a newer FlexChat."""
-    return value_from_dict(ConversationTurn, restore_media(data))
+    return value_from_dict(ConversationTurn, restore_media(data), media)
 
 
 def turn_to_json(turn: ConversationTurn) -> str:
@@ -220,27 +224,37 @@ def _object_from_json(text: str) -> dict[str, Any]:
     return data
 
 
-def turn_to_parts(turn: ConversationTurn) -> tuple[str, str]:
-    """Return a turn as two JSON texts, its HistoryTurn and the rest. Raises as turn_to_json."""
+def turn_to_parts(turn: ConversationTurn, media: MutableMapping[str, bytes] | None = None) -> tuple[str, str]:
+    """Return a turn as two JSON texts, its HistoryTurn and the rest; media as turn_to_dict. Raises as turn_to_json."""
     try:
-        data = turn_to_dict(turn)
+        data = turn_to_dict(turn, media)
         history = {name: data.pop(name) for name in _OF_HISTORY if name in data}
         return json.dumps(history, separators=(",", ":")), json.dumps(data, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"turn {turn.id} cannot be written as JSON: {error}") from None
 
 
-def turn_from_parts(history: str | None, rest: str) -> ConversationTurn:
+def turn_from_parts(
+    history: str | None, rest: str, media: MutableMapping[str, bytes] | None = None
+) -> ConversationTurn:
     """Return the turn of turn_to_parts; without a history, that of turn_to_json. Raises as turn_from_dict."""
     data = _object_from_json(rest)
-    return turn_from_dict(data if history is None else {**data, **_object_from_json(history)})
+    return turn_from_dict(data if history is None else {**data, **_object_from_json(history)}, media)
 
 
-def history_from_json(texts: Sequence[str]) -> tuple[HistoryTurn, ...]:
+def move_media_in_json(text: str | None, media: MutableMapping[str, bytes]) -> str | None:
+    """Return a text of turn_to_parts or turn_to_json with its Base64 moved apart; unchanged if it has none."""
+    if not text or '"type":"media"' not in text:
+        return text
+    data = _object_from_json(text)
+    return json.dumps(data, separators=(",", ":")) if move_media(data, media) else text
+
+
+def history_from_json(texts: Sequence[str], media: MutableMapping[str, bytes] | None = None) -> tuple[HistoryTurn, ...]:
     """Return the HistoryTurns in texts of turn_to_json, or first texts of turn_to_parts. Raises as turn_from_dict."""
     # Read as one array: a call of the JSON reader takes longer than reading a short turn.
     items = _parse_json(f"[{','.join(texts)}]")
-    return value_from_dict(tuple[HistoryTurn, ...], items)
+    return value_from_dict(tuple[HistoryTurn, ...], items, media)
 
 
 _OF_HISTORY = tuple(field.name for field in attrs.fields(HistoryTurn))

@@ -22,12 +22,14 @@ class JournalEntry:
             "resumed".
         data: JSON data; its content depends on the kind: see flexchat/turn/journal.py.
         at: When it was noted: ISO 8601, UTC.
+        media: When it is written, the bytes of media by their digests, if the journal keeps them apart from the data.
     """
 
     number: int
     kind: str
     data: Mapping[str, Any]
     at: str = ""
+    media: Mapping[str, bytes] = attrs.field(factory=dict, eq=False, repr=False)
 
 
 @attrs.frozen

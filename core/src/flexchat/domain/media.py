@@ -203,9 +203,14 @@ def kind_of(mime_type: str) -> Literal["image", "audio", "video", "document"]:
 
 
 def about(part: MediaPart) -> dict[str, Any]:
-    """Return the record of a part without its bytes."""
+    """Return the description of a part for a model."""
     name = {"name": part.name} if part.name else {}
     return {"kind": part.kind, "mime_type": part.mime_type, "bytes": len(part.data or b""), **name}
+
+
+def record_of_media(part: MediaPart) -> dict[str, Any]:
+    """Return the record of a part without its bytes, which have its digest in a MediaStore."""
+    return {**about(part), "sha256": part.sha256}
 
 
 def _normal(item: Any) -> MediaPart | str:

@@ -5,6 +5,8 @@ Source: the neutral message model (docs/contributing/architecture.md, "The neutr
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
 import secrets
 from collections import Counter
@@ -76,6 +78,11 @@ class MediaPart:
     url: str | None = None
     name: str | None = None
     provider_data: ProviderData | None = None
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        """The digest of the data, as a MediaStore names them: 64 hexadecimal digits."""
+        return hashlib.sha256(self.data or b"").hexdigest()
 
 
 @attrs.frozen(kw_only=True)

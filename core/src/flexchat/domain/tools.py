@@ -12,7 +12,7 @@ import attrs
 
 from ..errors import ToolDefinitionError, nearest, with_hint
 from .keys import key
-from .media import about
+from .media import about, record_of_media
 from .messages import MediaPart
 
 # Names that not all providers accept are sent under another name: see tools/registry.py.
@@ -320,6 +320,10 @@ class ToolResult:
 
         Media are described without their bytes.
         """
+        media = {"media": [record_of_media(part) for part in self.media]} if self.media else {}
+        return {**self._envelope(), **media}
+
+    def _envelope(self) -> dict[str, Any]:
         outcome = {"result": self.result} if self.success else {"error": self.error}
         outcome |= {"hint": self.hint} if self.hint else {}
         name_and_time = {"tool_name": self.tool_name, "execution_time_ms": self.execution_time_ms}
@@ -328,7 +332,7 @@ class ToolResult:
     def to_json(self) -> str:
         """Return the envelope as JSON text, for the model."""
         if not self.success or self.encoded is None:
-            return _encode(self.to_dict())
+            return _encode(self._envelope())
         name = _encode(self.tool_name)
         hint = f', "hint": {_encode(self.hint)}' if self.hint else ""
         beside = f", {_encode(self._beside())[1:-1]}" if self.media or self.left_out else ""

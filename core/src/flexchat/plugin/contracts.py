@@ -311,7 +311,12 @@ class KeepingEffects(ConversationStore, Protocol):
 
 
 class KeepingMedia(ConversationStore, Protocol):
-    """A conversation store that keeps the bytes of media apart from the messages, each once per tenant."""
+    """A conversation store that keeps the bytes of media apart from the messages, each once per tenant.
+
+    They are written with the turn, in one transaction, and its turns are read with their bytes. If it is a
+    JournalingStore, its journal has the same attribute ``media``: then the data of a step have the digest of a medium
+    in place of its bytes, which are written with the step, from JournalEntry.media.
+    """
 
     @property
     def media(self) -> MediaStore:
@@ -323,7 +328,13 @@ class MediaStore(Protocol):
 
     A medium is deleted with the last turn, stored or journaled, whose messages have it; one that no turn has yet, when
     it is a day old. No method looks beyond the given tenant. Every method may raise StorageError.
+
+    Attributes:
+        quota_bytes: Most bytes of a tenant's media, for ``add``; None for no limit. What a turn that has begun gets
+            from tools and models counts, and is never refused.
     """
+
+    quota_bytes: int | None
 
     async def add(self, data: bytes | AsyncIterable[bytes], *, tenant: str, max_bytes: int | None = None) -> str:
         """Keep bytes, and return their digest; they are on the disk by then. Pieces are written as they arrive.
@@ -344,6 +355,12 @@ class MediaStore(Protocol):
 
     def pieces(self, sha256: str, *, tenant: str) -> AsyncGenerator[bytes, None]:
         """Yield the bytes in pieces, in order. Raises as read, before the first."""
+
+    async def migrate(self) -> bool:
+        """Move the media of some older turns, of all tenants, out of their JSON; return whether there may be more.
+
+        One step is short, and changes all or nothing.
+        """
 
 
 @attrs.frozen(kw_only=True)

@@ -25,7 +25,7 @@ from ..plugin.hooks import Hooks
 from ..schema.answer_format import answer_format
 from .active import ActiveTurn, TurnParts, new_turn_id, outer_turn
 from .clock import Clock
-from .journal import Journal
+from .journal import Journal, read_media
 from .recording import MAX_RESUMES, ConversationRecorder
 from .routing import Router, find_recorded_rule
 
@@ -159,7 +159,8 @@ class TurnEngine:
             why = f"it was interrupted {row.interruptions} times"
             await self.recorder.abandon(row, why)
             raise StuckTurnError(row.id, why)
-        self._check_configuration(self.recorder.open(row, entries), is_unasked=True)
+        media = await read_media(self.journal, entries, tenant=tenant)
+        self._check_configuration(self.recorder.open(row, entries, media), is_unasked=True)
         return entries
 
     @property

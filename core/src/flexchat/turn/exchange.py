@@ -35,6 +35,7 @@ from .media import shown_messages
 
 if TYPE_CHECKING:
     from ..llms.llm import LLM, Attempts
+    from .journal import Journal
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Rou
     if turn.journal is not None:
         # Answers are replayed in order and never asked for again: their calls may have run.
         if query.is_answer and (recorded := turn.journal.answer()) is not None:
-            return _replay_answer(turn, query, recorded)
+            return _replay_answer(turn, turn.journal, query, recorded)
         await end_replay(turn)
     while True:
         llm, target.model = parts.llms.resolve(target.llm, target.model)
@@ -140,7 +141,7 @@ async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Rou
         if query.is_answer and turn.journal is not None:
             turn.journal.add(
                 "answer",
-                result=value_to_dict(result),
+                result=value_to_dict(result, turn.journal.media),
                 llm=target.llm,
                 model=target.model,
                 fallback=target.fallback[:],
@@ -155,11 +156,13 @@ async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Rou
         return result, record
 
 
-def _replay_answer(turn: ActiveTurn, query: ModelQuery, recorded: Mapping[str, Any]) -> tuple[ChatResult, Round]:
+def _replay_answer(
+    turn: ActiveTurn, journal: Journal, query: ModelQuery, recorded: Mapping[str, Any]
+) -> tuple[ChatResult, Round]:
     target, price = query.target, recorded.get("price")  # older versions wrote none
     target.llm, target.model, target.fallback = recorded["llm"], recorded["model"], [*recorded["fallback"]]
     turn.requested_format, turn.warnings = recorded["asked_for_form"], [*recorded["warnings"]]
-    result, price = value_from_dict(ChatResult, recorded["result"]), price and value_from_dict(Price, price)
+    result, price = journal.decode(ChatResult, recorded["result"]), price and value_from_dict(Price, price)
     return result, _round(query, result, recorded["elapsed_ms"], price)
 
 

@@ -23,11 +23,12 @@ a turn that ends before it has left nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -50,10 +51,10 @@ from ..domain import (
     ToolStarted,
     TurnInfo,
 )
-from ..domain.codec import value_from_dict, value_to_dict
+from ..domain.codec import digests_in, value_from_dict, value_to_dict
 from ..domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnState
 from ..domain.questions import PendingQuestion, Question, Reply
-from ..errors import FlexChatError, LostTurnError
+from ..errors import FlexChatError, LostTurnError, UnknownMediaError
 from ..plugin.call import Call
 from ..plugin.contracts import TurnJournal
 from ..schema.answer_format import answer_format
@@ -61,6 +62,8 @@ from .live_questions import reply_in
 
 if TYPE_CHECKING:
     from ..events.sink import Sink
+
+T = TypeVar("T")
 
 MAX_TURN_QUESTIONS = 10_000
 """Questions of one turn that are looked at."""
@@ -79,6 +82,7 @@ class Journal:
         is_closed: Whether nothing new may happen: the turn is only to be recorded as far as it got.
         has_slot: Whether the place after the conversation's last turn is lent to the turn that ends this one.
         store: Where it is written.
+        media: Gets the bytes of the media of the next step; None if the store does not keep them apart.
     """
 
     def __init__(
@@ -89,8 +93,16 @@ class Journal:
         recorded: Sequence[JournalEntry] = (),
         *,
         run_by: Mapping[str, Any],
+        media: MutableMapping[str, bytes] | None = None,
     ) -> None:
+        """Open it.
+
+        Args:
+            media: Of the recorded steps: see ``read_media``.
+        """
         self.turn = turn
+        self.media: dict[str, bytes] | None = {} if hasattr(store, "media") else None
+        self._recorded_media = media or {}
         self.is_closed = self.has_slot = False
         self.live_sink: Sink | None = None
         self.store, self._lease, self._run_by = store, lease, run_by
@@ -130,7 +142,12 @@ class Journal:
     def record_start(self, request: ChatRequest, turns: Sequence[ConversationTurn | HistoryTurn]) -> None:
         """Note what the turn begins with, unless that was noted before."""
         if self._started is None:
-            self.add("started", request=request_to_json(request), after=turns[-1].id if turns else None, **self._run_by)
+            self.add(
+                "started",
+                request=request_to_json(request, self.media),
+                after=turns[-1].id if turns else None,
+                **self._run_by,
+            )
 
     def record_resumption(self) -> None:
         """Note that the turn goes on."""
@@ -140,7 +157,26 @@ class Journal:
         """Note a step; ``flush`` writes it."""
         self._number += 1
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._unwritten.append(JournalEntry(number=self._number, kind=kind, data=data, at=at))
+        entry = JournalEntry(number=self._number, kind=kind, data=data, at=at)
+        if self.media:
+            entry, self.media = attrs.evolve(entry, media=self.media), {}
+        self._unwritten.append(entry)
+
+    def decode(self, cls: type[T], data: Any) -> T:
+        """Return a value of a recorded step. Raises ValueError."""
+        return value_from_dict(cls, data, self._recorded_media)
+
+    async def keep_attachments(self, request: ChatRequest) -> None:
+        """Keep the media of a message before its turn begins, where they count against the tenant's quota.
+
+        What tools and models add to a turn that has begun counts, but is never refused.
+
+        Raises:
+            MediaQuotaError, StorageError: They cannot be kept.
+        """
+        if self.media is not None:
+            for part in request.attachments:
+                await self.store.media.add(part.data or b"", tenant=self.turn.tenant)  # type: ignore[attr-defined]
 
     async def flush(self) -> None:
         """Write what has been noted: before a model is asked, and before a tool runs.
@@ -236,7 +272,8 @@ class Journal:
     async def accept(self, request: ChatRequest, *, due_at: str = "", priority: int = 0) -> None:
         """Keep the turn as accepted, to begin later, in any process. Raises StorageError."""
         self.turn = attrs.evolve(self.turn, state="accepted", owner="", fence=0, due_at=due_at, priority=priority)
-        self.add("accepted", request=request_to_json(request))
+        await self.keep_attachments(request)
+        self.add("accepted", request=request_to_json(request, self.media))
         await self.store.write(self.turn, self._unwritten, lease_s=None)
 
     async def add_events(self, events: Sequence[JournaledEvent], *, forget: int = 0) -> None:
@@ -253,7 +290,7 @@ class Journal:
         """
         for entry in self._recorded:
             if entry.kind == "answer":
-                result = value_from_dict(ChatResult, entry.data["result"])
+                result = self.decode(ChatResult, entry.data["result"])
                 for index, part in enumerate(result.message.parts):
                     if type(part) is ReasoningPart:
                         yield ReasoningDelta(index, part.text)
@@ -261,7 +298,7 @@ class Journal:
                         yield TextDelta(index, part.text)
                 yield AnswerEnd(result)
             elif entry.kind == "tool":
-                yield from call_events(info, value_from_dict(ToolCallRecord, entry.data["record"]))
+                yield from call_events(info, self.decode(ToolCallRecord, entry.data["record"]))
 
     async def list_interrupted(self) -> Sequence[str]:
         """Return the ids of the interrupted and suspended turns of this turn's conversation. Raises StorageError."""
@@ -275,7 +312,7 @@ class Journal:
         """Return the names, as the model wrote them, of the calls of the last answer that have no result yet."""
         if not self._answers:
             return []
-        calls = value_from_dict(ChatResult, self._answers[-1]["result"]).tool_calls
+        calls = self.decode(ChatResult, self._answers[-1]["result"]).tool_calls
         ended = {entry["record"].get("call_id") for entry in self.calls.values()}
         return [call.name for call in calls if call.id not in ended]
 
@@ -400,19 +437,29 @@ def _place_of(place: str, digest: str, question: Question) -> _Place:
     return place, digest, question.message, form, question.url, question.digest
 
 
-def request_to_json(request: ChatRequest) -> Any:
-    """Return a request as JSON data, without what lives in its process alone."""
+async def read_media(store: TurnJournal, entries: Sequence[JournalEntry], *, tenant: str) -> dict[str, bytes]:
+    """Return the media of recorded steps by their digests. Raises StorageError."""
+    found: dict[str, bytes] = {}
+    if hasattr(store, "media"):
+        for digest in digests_in(json.dumps(entry.data, separators=(",", ":"), default=str) for entry in entries):
+            with contextlib.suppress(UnknownMediaError):  # an argument may look like one
+                found[digest] = await store.media.read(digest, tenant=tenant)
+    return found
+
+
+def request_to_json(request: ChatRequest, media: MutableMapping[str, bytes] | None = None) -> Any:
+    """Return a request as JSON data, without what lives in its process alone; media as value_to_dict."""
     form = request.response_format
     if form is not None:
         form = answer_format(form).format
-    data = value_to_dict(attrs.evolve(request, context=None, on_question=None, response_format=form))
+    data = value_to_dict(attrs.evolve(request, context=None, on_question=None, response_format=form), media)
     if "idempotency_key" in data:
         data["key"] = data.pop("idempotency_key")  # the name it has in every journal
     return data
 
 
-def request_from_json(data: Mapping[str, Any]) -> ChatRequest:
+def request_from_json(data: Mapping[str, Any], media: MutableMapping[str, bytes] | None = None) -> ChatRequest:
     """Return the request in data of ``request_to_json``. Raises ValueError."""
     return value_from_dict(
-        ChatRequest, {"idempotency_key" if name == "key" else name: value for name, value in data.items()}
+        ChatRequest, {"idempotency_key" if name == "key" else name: value for name, value in data.items()}, media
     )

@@ -187,7 +187,7 @@ class KeyedTurns:
         history, continuation = _with_same_ids(request.history, request.continuation)
         plain = attrs.evolve(request, idempotency_key=None, variables=own, history=history, continuation=continuation)
         try:
-            return arguments_digest(self.about, request_to_json(plain))
+            return arguments_digest(self.about, request_to_json(plain, {}))
         except ValueError as error:
             raise errors.ChatRequestError(f"a request with a key must be JSON data: {error}") from None
 

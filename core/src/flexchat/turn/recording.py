@@ -10,7 +10,7 @@ import logging
 import secrets
 import time
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -41,7 +41,7 @@ from ..plugin.foreign import contained, error_name
 from ..schema.answer_format import answer_format
 from ..tools.results import for_the_model
 from .active import ActiveTurn
-from .journal import Journal, request_from_json
+from .journal import Journal, read_media, request_from_json
 from .live_questions import LiveQuestions
 from .watching import Watcher
 
@@ -163,12 +163,13 @@ class ConversationRecorder:
         store, turn = await self._acquire(id, tenant)
         try:
             entries = steps if turn.fence == 1 and steps else (await store.read(turn.id, tenant=tenant))[1]
-            request = request_from_json(entries[0].data["request"])
+            media = await read_media(store, entries, tenant=tenant)
+            request = request_from_json(entries[0].data["request"], media)
         except Exception as error:
             # The turn is ours by now. It is released with the reason, so that no one resumes it unasked.
             await store.release(turn, error=f"its steps cannot be read: {error_name(error)}")
             raise
-        return self.open(turn, entries), request
+        return self.open(turn, entries, media), request
 
     async def release(self, id: str, *, tenant: str) -> None:
         """Release a turn that this process owns, and does not run any more. Raises UnknownTurnError, StorageError."""
@@ -179,11 +180,13 @@ class ConversationRecorder:
             await self.journal.release(turn)
         self.unreleased.pop(id, None)
 
-    def open(self, turn: JournaledTurn, entries: Sequence[JournalEntry]) -> Journal:
-        """Return the journal of a turn with these steps."""
+    def open(
+        self, turn: JournaledTurn, entries: Sequence[JournalEntry], media: MutableMapping[str, bytes] | None = None
+    ) -> Journal:
+        """Return the journal of a turn with these steps, and their media."""
         assert self.journal is not None
         assert self._lease is not None
-        return Journal(self.journal, self._lease, turn, entries, run_by=self._program)
+        return Journal(self.journal, self._lease, turn, entries, run_by=self._program, media=media)
 
     async def read_ended(self, row: JournaledTurn, request: ChatRequest) -> Turn:
         """Return a turn that has ended, from its conversation, as the caller of this request got it.
@@ -284,6 +287,8 @@ class ConversationRecorder:
                 if journal is not None:
                     # Turns added while this one was interrupted are left out: the replayed answers did not see them.
                     turns = journal.turns_before(turns)
+                    if request.attachments and not journal.is_resumed:
+                        await journal.keep_attachments(request)
                     journal.record_start(request, turns)
                 turn.request = _continued(request, turns)
                 yield save

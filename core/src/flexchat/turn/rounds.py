@@ -23,7 +23,7 @@ from ..domain import (
     ToolResult,
     ToolStarted,
 )
-from ..domain.codec import value_from_dict, value_to_dict
+from ..domain.codec import value_to_dict
 from ..domain.messages import CUT_OFF
 from ..domain.text import counted
 from ..plugin.call import Call
@@ -321,7 +321,7 @@ async def _call(
         if (entry := journal.calls.get((round_.iteration, index))) is not None:
             # Replayed from the journal: the tool does not run again.
             turn.has_side_effects = turn.has_side_effects or entry["wrote"]
-            round_.records[index] = value_from_dict(ToolCallRecord, entry["record"])
+            round_.records[index] = journal.decode(ToolCallRecord, entry["record"])
             return
         if not journal.is_closed:
             await end_replay(turn)
@@ -383,7 +383,7 @@ async def _report_call(turn: ActiveTurn, round_: CallRound, index: int, call: Ca
         if recorded_call is requested:
             round_.records[index] = record
             if journal is not None:
-                data = value_to_dict(record)
+                data = value_to_dict(record, journal.media)
                 journal.add("tool", iteration=round_.iteration, index=index, record=data, wrote=turn.has_side_effects)
         if sink.has_receiver(ToolFinished):
             await sink.emit(ToolFinished(info=turn.info, record=record))

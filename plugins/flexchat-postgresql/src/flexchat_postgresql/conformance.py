@@ -19,6 +19,7 @@ from flexchat_testing import (
     ConversationStoreConformance,
     JournalConformance,
     LedgerConformance,
+    MediaConformance,
     PendingConformance,
 )
 
@@ -60,6 +61,21 @@ class PostgresqlQuestions(PendingConformance):
     def make_store(self, folder: Path) -> PostgresqlConversations:
         """Return a store with a schema of its own for each folder."""
         return PostgresqlConversations(PostgresqlConfig(**settings_of(folder)))
+
+
+class PostgresqlMedia(MediaConformance):
+    """The media of the store "postgresql"."""
+
+    supports = frozenset({"durable", "shared", "damage"})
+
+    def make_store(self, folder: Path) -> PostgresqlConversations:
+        """Return a store with a schema of its own for each folder."""
+        return PostgresqlConversations(PostgresqlConfig(**settings_of(folder)))
+
+    async def damage(self, store: Any, sha256: str) -> None:
+        """Change a piece."""
+        change = "UPDATE {s}.media_pieces SET data = '\\x00' WHERE place = 2"
+        await store.connections.repeated(lambda connection: connection.execute(change))
 
 
 class PostgresqlEffects(LedgerConformance):

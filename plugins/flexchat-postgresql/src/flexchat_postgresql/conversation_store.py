@@ -16,6 +16,7 @@ from flexchat.store import (
     StorageError,
     TurnEnd,
     UnknownConversationError,
+    digests_in,
     effect_rows,
     history_from_json,
     storable,
@@ -23,6 +24,7 @@ from flexchat.store import (
     turn_to_parts,
 )
 
+from . import media as media_rows
 from . import questions as question_rows
 from .config import PostgresqlConfig
 from .connections import Connection, Connections, Row
@@ -72,6 +74,7 @@ class PostgresqlConversations:
 
     Attributes:
         journal: The steps of the turns; see JournalingStore.
+        media: The media of the turns; see KeepingMedia.
         connections, renewer: Shared by the store, its journal and its ledger.
     """
 
@@ -81,6 +84,7 @@ class PostgresqlConversations:
         )
         self.renewer = Renewer(config, self.connections)
         self.journal = PostgresqlJournal(self.connections, self.renewer)
+        self.media = self.journal.media
 
     def ledger(self) -> PostgresqlLedger:
         """Return the ledger of effects in the same database; see KeepingEffects."""
@@ -95,8 +99,9 @@ class PostgresqlConversations:
         """
         who, which, id = _key("tenant", tenant), _key("conversation", conversation), _key("turn", turn.id)
         now, (cost, gap) = effect_rows.now_text(), turn.cost.summand
+        media: dict[str, bytes] = {}
         try:
-            encoded = turn_to_parts(turn)
+            encoded = turn_to_parts(turn, media)
         except ValueError as error:
             raise StorageError(f"conversations: {error}") from error
 
@@ -115,6 +120,7 @@ class PostgresqlConversations:
                     sequence = connection.compose("{s}.conversation_uses").as_string(connection.raw)
                     used = (at, storable(turn.topic), cost, cost, gap, sequence, who, which)
                     await connection.execute(_USE, used)
+                    await media_rows.use(connection, who, media, turn=(which, id))
             else:
                 await connection.execute(_DELETE_EMPTY, (who, which))
             return is_kept
@@ -148,8 +154,9 @@ class PostgresqlConversations:
             rows = await connection.rows(query, (who, which, limit))
             if not rows:
                 await self._check_exists(connection, who, which)
+            media = await media_rows.load_for(connection, who, [text for row in rows for text in row])
         with _explained(conversation):
-            return [turn_from_parts(history, rest) for history, rest in reversed(rows)]
+            return [turn_from_parts(history, rest, media) for history, rest in reversed(rows)]
 
     async def history(self, conversation: str, *, tenant: str, after: str | None = None) -> ConversationHistory:
         """List the messages of a conversation's turns for later turns; see HistoryStore."""
@@ -164,13 +171,18 @@ class PostgresqlConversations:
                 await self._check_exists(connection, who, which)
             return rows
 
-        rows = await self.connections.repeated(read, alone=True)
+        rows, media = await self.connections.repeated(read, alone=True), dict[str, bytes]()
+        if digests_in(text for *_, text in rows):
+            async with self.connections.transaction() as connection:  # with their media, read at one moment
+                rows = await read(connection)
+                media = await media_rows.load_for(connection, who, [text for *_, text in rows])
         texts = [text for _, _, text in rows if text is not None]
         with _explained(conversation):
-            turns = history_from_json(texts)
+            turns = history_from_json(texts, media)
         version = f"{rows[-1][0]} {rows[-1][1]}" if rows else ""
         is_whole = len(texts) == len(rows)
-        return ConversationHistory(turns=turns, version=version, is_whole=is_whole, size=sum(map(len, texts)))
+        size = sum(map(len, texts)) + sum(map(len, media.values()))
+        return ConversationHistory(turns=turns, version=version, is_whole=is_whole, size=size)
 
     async def _check_exists(self, connection: Connection, who: str, which: str) -> None:
         there = "SELECT 1 FROM {s}.conversations WHERE tenant = %s AND id = %s"

@@ -31,6 +31,7 @@ from flexchat.store import (
     storable,
 )
 
+from . import media as media_rows
 from . import questions as question_rows
 from .connections import Connection, Connections, Row
 from .owners import LIVES, WITH_CLAIM, Renewer, extend, lease
@@ -193,6 +194,7 @@ class PostgresqlJournal:
     def __init__(self, connections: Connections, renewer: Renewer) -> None:
         self._connections, self._renewer = connections, renewer
         self.notices = Notices(connections)
+        self.media = media_rows.PostgresqlMedia(connections)
         self._recent: dict[str, builtins.list[tuple[float, _Row]]] = {}
 
     async def write(
@@ -211,6 +213,7 @@ class PostgresqlJournal:
             if lease_s is not None and not is_accepted:
                 await extend(connection, turn.owner, lease_s)
             conversation = await self._add(connection, turn, rows, after=_after(entries))
+            await _use_media(connection, turn, entries)
             if questions:
                 if conversation:
                     await question_rows.add(connection, questions, conversation)
@@ -228,8 +231,10 @@ class PostgresqlJournal:
         )
         # A step need not be durable before the next one: a crash of the server is repaired from memory, and the
         # turn's end is committed synchronously. A question that someone may have seen must be there for the reply.
-        if not is_simple or not await self._connections.repeated(write_alone, alone=True):
-            await self._connections.repeated(write, soon=not questions and not is_accepted)
+        has_media = any(entry.media for entry in entries)  # not remembered in memory
+        if not is_simple or has_media or not await self._connections.repeated(write_alone, alone=True):
+            is_soon = not questions and not is_accepted and not has_media
+            await self._connections.repeated(write, soon=is_soon)
         if not is_accepted:
             self._remember(turn.id, rows)
 
@@ -285,6 +290,7 @@ class PostgresqlJournal:
                 return True
             if not await self._add(connection, turn, rows, after=_after(entries)):
                 raise LostTurnError(turn.id)  # its conversation was deleted, and with it its questions
+            await _use_media(connection, turn, entries)
             return (await connection.execute(_SUSPEND, values)).rowcount > 0
 
         is_suspended = await self._connections.repeated(suspend)
@@ -532,6 +538,7 @@ class PostgresqlJournal:
             discarded = await connection.execute(f"{old} AND conversation = ''", (events_until,))
             deleted = await connection.execute(old, (until,))
             await question_rows.forget(connection)
+            await media_rows.forget(connection)
             return discarded.rowcount + deleted.rowcount
 
         return await self._connections.repeated(forget)
@@ -555,7 +562,9 @@ class PostgresqlJournal:
             if row is not None and (row[0], row[1], row[3]) == (end.state, turn.fence, at):
                 return bool(row[4])  # an earlier run was committed
         is_kept = bool(await self._add(connection, turn, rows, after=_after(end.entries)))
+        await _use_media(connection, turn, end.entries)
         if not is_kept:
+            await connection.execute("DELETE FROM {s}.media_uses WHERE journaled = %s", (turn.id,))
             await connection.execute("DELETE FROM {s}.journal_entries WHERE turn = %s", (turn.id,))
             await connection.execute(_DISCARD, (turn.id,))
         error = storable(end.error) if is_kept else ""
@@ -671,6 +680,12 @@ class PostgresqlJournal:
         if rows[-1][0] != found != id:
             raise UnknownTurnError(id, several=True)
         return _turn(rows[0]), [row[len(_FIELDS) :] for row in rows if row[0] == found]
+
+
+async def _use_media(connection: Connection, turn: JournaledTurn, entries: Sequence[JournalEntry]) -> None:
+    for entry in entries:
+        if entry.media:
+            await media_rows.use(connection, turn.tenant, entry.media, journaled=turn.id)
 
 
 def _row(turn: str, entry: JournalEntry) -> _Row:

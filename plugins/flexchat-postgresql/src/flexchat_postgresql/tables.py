@@ -197,4 +197,40 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
     CREATE TRIGGER journal_turns_ended AFTER UPDATE OF ended_at ON {s}.journal_turns
         FOR EACH ROW WHEN (NEW.ended_at <> '' AND NEW.conversation <> '') EXECUTE FUNCTION {s}.mark_next()
     """,
+    # Media of messages, each once per tenant. A medium being received has no digest yet. held_until: of an upload
+    # that no stored turn has used since. Media go with their last use: the lock waits for a transaction that adds
+    # another one, and the next statement sees it. The row of media_migration is the last turn whose media were moved.
+    """
+    CREATE TABLE {s}.media (
+        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, tenant text COLLATE "C" NOT NULL,
+        sha256 text COLLATE "C", bytes bigint NOT NULL, held_until text COLLATE "C" NOT NULL, UNIQUE (tenant, sha256)
+    );
+    CREATE INDEX media_held ON {s}.media (held_until) WHERE held_until <> '';
+    CREATE TABLE {s}.media_pieces (
+        medium bigint NOT NULL REFERENCES {s}.media ON DELETE CASCADE, place bigint NOT NULL, data bytea NOT NULL,
+        PRIMARY KEY (medium, place)
+    );
+    ALTER TABLE {s}.media_pieces ALTER COLUMN data SET STORAGE EXTERNAL;
+    CREATE TABLE {s}.media_uses (
+        medium bigint NOT NULL REFERENCES {s}.media,
+        tenant text COLLATE "C", conversation text COLLATE "C", turn text COLLATE "C",
+        journaled text COLLATE "C" REFERENCES {s}.journal_turns (id) ON DELETE CASCADE,
+        UNIQUE (tenant, conversation, turn, medium), UNIQUE (journaled, medium),
+        FOREIGN KEY (tenant, conversation, turn) REFERENCES {s}.turns (tenant, conversation, id) ON DELETE CASCADE
+    );
+    CREATE INDEX media_uses_of_media ON {s}.media_uses (medium);
+    CREATE FUNCTION {s}.delete_unused_medium() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        PERFORM 1 FROM {s}.media WHERE number = OLD.medium FOR UPDATE;
+        DELETE FROM {s}.media WHERE number = OLD.medium AND held_until = ''
+            AND NOT EXISTS (SELECT FROM {s}.media_uses WHERE medium = OLD.medium);
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER media_unused AFTER DELETE ON {s}.media_uses
+        FOR EACH ROW EXECUTE FUNCTION {s}.delete_unused_medium();
+    CREATE TABLE {s}.media_migration (
+        tenant text COLLATE "C" NOT NULL, conversation text COLLATE "C" NOT NULL, number bigint NOT NULL
+    );
+    INSERT INTO {s}.media_migration VALUES ('', '', 0)
+    """,
 )

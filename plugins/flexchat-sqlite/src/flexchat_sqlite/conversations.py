@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from flexchat.conversations.effect_rows import now_text
 from flexchat.domain import ConversationHistory, ConversationInfo, ConversationTurn
+from flexchat.domain.codec import digests_in
 from flexchat.domain.conversation import history_from_json, turn_from_parts, turn_to_parts
 from flexchat.domain.journal import TurnEnd
 from flexchat.domain.prices import Cost
@@ -18,6 +19,7 @@ from flexchat.domain.text import storable
 from flexchat.errors import StorageError, UnknownConversationError
 
 from . import ledger as sqlite_ledger
+from . import media as media_rows
 from .database import Database
 from .journal import (
     CHANGE_TABLES,
@@ -88,6 +90,7 @@ _MIGRATIONS = (
     QUESTION_TABLES,
     sqlite_ledger.PENDING,
     CHANGE_TABLES,
+    media_rows.TABLES,
 )
 
 _MAX_COST = 9 * 10**18  # keeps the sum an integer: beyond 64 bits SQLite would continue with a float
@@ -107,6 +110,7 @@ class SqliteConversations:
     Attributes:
         database: The file, with the tables of conversations, effects and the journal.
         journal: The steps of the turns; see JournalingStore.
+        media: The media of the turns; see KeepingMedia.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -114,6 +118,7 @@ class SqliteConversations:
             path, kind="conversations", application_id=APPLICATION_ID, migrations=_MIGRATIONS, prepare=_add_functions
         )
         self.journal = SqliteJournal(self.database)
+        self.media = self.journal.media
 
     @property
     def path(self) -> Path:
@@ -131,8 +136,9 @@ class SqliteConversations:
         # Encoded here, outside the transaction, which holds the write lock.
         key, write_end = _key(tenant, conversation), None if end is None else end_writer(end)
         _key(turn.id)
+        media: dict[str, bytes] = {}
         try:
-            history, rest = turn_to_parts(turn)
+            history, rest = turn_to_parts(turn, media)
         except ValueError as error:
             raise StorageError(f"conversations: {error}") from None
         row = (*key, turn.id, rest, turn.text.casefold(), turn.status, history)
@@ -146,6 +152,8 @@ class SqliteConversations:
             # No row if the turn is stored already: appending it again, after a lost answer, must not count it twice.
             for (number,) in database.execute(_ADD, row).fetchall():
                 database.execute(_COUNT, (*key, title, topic, at, at, number, *turn.cost.summand))
+                if media:
+                    media_rows.use(database, key[0], media, turn=number)
             return True
 
         if not await self.database.write(write):
@@ -165,9 +173,22 @@ class SqliteConversations:
                 _find(database, key)  # raises if there is no such conversation
             return rows
 
-        texts = await self.database.read_soon(read)
+        texts, media = await self._with_media(read, key[0])
         with self._explained(conversation):
-            return [turn_from_parts(*each) for each in reversed(texts)]
+            return [turn_from_parts(*each, media) for each in reversed(texts)]
+
+    async def _with_media(
+        self, read: Callable[[sqlite3.Connection], list[Any]], tenant: str
+    ) -> tuple[list[Any], dict[str, bytes]]:
+        """Return rows of JSON texts with the media that they need, read at one moment."""
+
+        def read_all(database: sqlite3.Connection) -> tuple[list[Any], dict[str, bytes]]:
+            rows = read(database)
+            return rows, media_rows.load_for(database, tenant, _texts(rows))
+
+        # Most have none, and a change of threads costs more than the read.
+        rows = await self.database.read_soon(read)
+        return await self.database.read(read_all) if digests_in(_texts(rows)) else (rows, {})
 
     async def history(self, conversation: str, *, tenant: str, after: str | None = None) -> ConversationHistory:
         """List the messages of a conversation's turns for later turns; see HistoryStore."""
@@ -181,15 +202,15 @@ class SqliteConversations:
                 _find(database, (whose, which))  # raises if there is no such conversation
             return rows
 
-        # Every turn of a conversation begins with this, and a change of threads costs more than the read.
-        rows = await self.database.read_soon(read)
+        rows, media = await self._with_media(read, whose)  # every turn of a conversation begins with this
         # A number is never given to a second turn of one file; with the id, not even if a copy of the file is put back.
         texts = [text for _, _, text in rows if text is not None]
         with self._explained(conversation):
-            turns = history_from_json(texts)
+            turns = history_from_json(texts, media)
         version = f"{rows[-1][0]} {rows[-1][1]}" if rows else ""
         is_whole = len(texts) == len(rows)
-        return ConversationHistory(turns=turns, version=version, is_whole=is_whole, size=sum(map(len, texts)))
+        size = sum(map(len, texts)) + sum(map(len, media.values()))
+        return ConversationHistory(turns=turns, version=version, is_whole=is_whole, size=size)
 
     @contextlib.contextmanager
     def _explained(self, conversation: str) -> Iterator[None]:
@@ -306,6 +327,10 @@ def _key(*names: str) -> tuple[str, ...]:
         if not isinstance(name, str) or not name or name != storable(name):
             raise StorageError(f"conversations: {name!r} cannot be a key: it is empty, or not text a database accepts")
     return names
+
+
+def _texts(rows: Iterable[tuple[Any, ...]]) -> list[str]:
+    return [each for row in rows for each in row if type(each) is str]
 
 
 def _find(database: sqlite3.Connection, key: tuple[str, ...]) -> ConversationInfo:

@@ -16,6 +16,7 @@ from flexchat.domain.questions import Approval, PendingQuestion, QuestionState, 
 from flexchat.domain.text import storable
 from flexchat.errors import LostTurnError, StorageError, TurnNotWaitingError, UnknownTurnError
 
+from . import media as media_rows
 from . import questions as question_rows
 from .database import Database
 from .ledger import renew
@@ -188,6 +189,7 @@ class SqliteJournal:
     def __init__(self, database: Database, *, closes: bool = False) -> None:
         self._database = database
         self._closes = closes
+        self.media = media_rows.SqliteMedia(database)
 
     async def write(
         self,
@@ -205,11 +207,13 @@ class SqliteJournal:
 
         def add(database: sqlite3.Connection) -> None:
             is_kept = _begin_or_check(database, turn, entries, lease_s, is_apart=self._closes)
-            database.executemany(_ADD, rows)
+            _add(database, turn, entries, rows)
             if is_kept:
                 add_questions(database)
 
-        await (self._database.write if turn.state == "accepted" else self._database.write_soon)(add)
+        # Media are not written in the calling thread: they are large.
+        is_long = turn.state == "accepted" or any(entry.media for entry in entries)
+        await (self._database.write if is_long else self._database.write_soon)(add)
 
     async def suspend(self, turn: JournaledTurn, entries: Sequence[JournalEntry]) -> bool:
         """Suspend a turn, unless one of its questions has a reply; see TurnJournal."""
@@ -218,7 +222,7 @@ class SqliteJournal:
         def suspend(database: sqlite3.Connection) -> bool:
             if not _begin_or_check(database, turn, entries, None, is_apart=self._closes):
                 raise LostTurnError(turn.id)  # with its conversation its questions were deleted: no reply can follow
-            database.executemany(_ADD, rows)
+            _add(database, turn, entries, rows)
             # One transaction with the look at the replies: one that is recorded later finds the turn suspended.
             return database.execute(_SUSPEND, {"id": turn.id, "now": now_text()}).rowcount > 0
 
@@ -481,6 +485,7 @@ class SqliteJournal:
                 f"DELETE FROM journal_turns WHERE conversation = '' AND {_STATE} = 'interrupted'",
                 {"now": seconds_since_boot()},
             )
+            media_rows.forget(database)
             discarded = database.execute(f"DELETE {_ENDED} AND conversation = ''", (events_until,)).rowcount
             return discarded + database.execute(f"DELETE {_ENDED}", (until,)).rowcount
 
@@ -504,9 +509,10 @@ def end_writer(end: TurnEnd, *, is_apart: bool = False) -> Callable[[sqlite3.Con
     def write(database: sqlite3.Connection) -> bool:
         is_kept = _begin_or_check(database, turn, entries, end.lease_s, is_apart=is_apart)
         if is_kept:
-            database.executemany(_ADD, rows)
+            _add(database, turn, entries, rows)
         else:
             database.execute("DELETE FROM journal_entries WHERE turn = ?", (turn.id,))
+            database.execute("DELETE FROM media_uses WHERE journaled = ?", (turn.id,))
             database.execute("UPDATE journal_turns SET message = '' WHERE id = ?", (turn.id,))
         database.execute(
             "UPDATE journal_turns SET state = ?, ended_at = ?, error = ? WHERE id = ?",
@@ -567,6 +573,15 @@ def _begin_or_check(
     if row is None:
         raise LostTurnError(turn.id)
     return bool(row[0])
+
+
+def _add(
+    database: sqlite3.Connection, turn: JournaledTurn, entries: Sequence[JournalEntry], rows: Sequence[tuple[Any, ...]]
+) -> None:
+    database.executemany(_ADD, rows)
+    for entry in entries:
+        if entry.media:
+            media_rows.use(database, turn.tenant, entry.media, journaled=turn.id)
 
 
 def _row(turn: str, entry: JournalEntry) -> tuple[str, int, str, str, str]:
