@@ -1,6 +1,6 @@
 """The public names of ``flexchat.store``, for type checkers and for the module itself."""
 
-from .conversations import effect_rows as effect_rows
+from .conversations import effect_rows as effect_rows, media_rows as media_rows
 from .domain import (
     Claim as Claim,
     Collection as Collection,
@@ -48,7 +48,6 @@ from .domain.codec import digests_in as digests_in, live_media as live_media
 from .domain.keys import key as key, secret_key as secret_key
 from .domain.conversation import (
     history_from_json as history_from_json,
-    move_media_in_json as move_media_in_json,
     turn_from_json as turn_from_json,
     turn_from_parts as turn_from_parts,
     turn_to_dict as turn_to_dict,

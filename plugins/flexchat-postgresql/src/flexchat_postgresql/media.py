@@ -5,26 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import io
-import time
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
 from typing import LiteralString
 
-from flexchat.store import (
-    MediaQuotaError,
-    StorageError,
-    UnknownMediaError,
-    digests_in,
-    effect_rows,
-    live_media,
-    move_media_in_json,
-    storable,
-)
+from flexchat.store import StorageError, UnknownMediaError, digests_in, effect_rows, live_media, media_rows, storable
 
-from .connections import Connection, Connections, Row
+from .connections import Connection, Connections
 
-PIECE_BYTES = 512 * 1024
-HELD_S = 24 * 3600.0
 MIGRATED_TURNS, MIGRATED_BYTES = 50, 8_000_000  # in one step
 
 # The conflict waits for another transaction that adds the same medium, or deletes it, to end.
@@ -75,8 +62,8 @@ class PostgresqlMedia:
         """Keep bytes; see MediaStore."""
         if not isinstance(data, bytes):
             return await self._receive(data, check_tenant(tenant), max_bytes)
-        _check_size(len(data), max_bytes)
-        digest, until = hashlib.sha256(data).hexdigest(), effect_rows.time_text(time.time() + HELD_S)
+        media_rows.check_size(len(data), max_bytes)
+        digest, until = hashlib.sha256(data).hexdigest(), media_rows.held_until()
 
         async def add(connection: Connection) -> str:
             if not (await connection.execute(_HOLD, (until, check_tenant(tenant), digest))).rowcount:
@@ -89,7 +76,7 @@ class PostgresqlMedia:
     async def _receive(self, pieces: AsyncIterable[bytes], tenant: str, max_bytes: int | None) -> str:
         """Write pieces as they arrive, in a row without a digest until all are there."""
         hashed, size, place, number = hashlib.sha256(), 0, 0, 0
-        until = effect_rows.time_text(time.time() + HELD_S)
+        until = media_rows.held_until()
 
         async def write(connection: Connection, piece: bytes) -> int:
             medium = number
@@ -113,9 +100,9 @@ class PostgresqlMedia:
             await connection.execute("DELETE FROM {s}.media WHERE number = %s AND sha256 IS NULL", (number,))
 
         try:
-            async for piece in _in_pieces(pieces):
+            async for piece in media_rows.in_pieces(pieces):
                 size += len(piece)
-                _check_size(size, max_bytes)
+                media_rows.check_size(size, max_bytes)
                 hashed.update(piece)
                 number = await self._connections.repeated(lambda connection, piece=piece: write(connection, piece))
                 place += 1
@@ -131,11 +118,7 @@ class PostgresqlMedia:
         # Of two at once, the second counts the first.
         await connection.execute(_QUOTA_LOCK, (tenant,))
         ((total,),) = await connection.rows(_TOTAL, (tenant,))
-        if total + size > self.quota_bytes:
-            raise MediaQuotaError(
-                f"the medium has {size:,} bytes, of the {self.quota_bytes:,} of media.quota_bytes {total:,} are in "
-                "use: delete conversations with media"
-            )
+        media_rows.check_quota(size, total, self.quota_bytes)
 
     async def read(self, sha256: str, *, tenant: str) -> bytes:
         """Return the bytes of a medium; see MediaStore."""
@@ -145,23 +128,15 @@ class PostgresqlMedia:
             raise UnknownMediaError(sha256)
         return found[sha256]
 
-    async def pieces(self, sha256: str, *, tenant: str) -> AsyncGenerator[bytes, None]:
+    def pieces(self, sha256: str, *, tenant: str) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of a medium; see MediaStore."""
-        hashed, last, place = hashlib.sha256(), b"", 0
-        check_tenant(tenant)
-        while True:
+
+        async def read_piece(place: int) -> bytes | None:
             async with self._connections.transaction() as connection:
-                piece = await _piece(connection, tenant, sha256, place)
-            if piece is None:
-                break
-            if last:
-                yield last
-            last, place = piece, place + 1
-            hashed.update(last)
-        # The last piece only once all are known to be right: a reader of the others sees that the end is missing.
-        if hashed.hexdigest() != sha256:
-            raise UnknownMediaError(sha256) if place == 0 else _damaged(sha256)
-        yield last
+                return await _piece(connection, tenant, sha256, place)
+
+        check_tenant(tenant)
+        return media_rows.read_pieces(sha256, read_piece)
 
     async def migrate(self) -> bool:
         """Move the media of some older turns out of their JSON; see MediaStore."""
@@ -174,12 +149,12 @@ class PostgresqlMedia:
             rows = await connection.rows(_OLD, (*at, count))
         if not rows:
             return False
-        moved = [each for row in rows if (each := _moved(row)) is not None]
+        moved = [(row[:4], *media_rows.move_media(row[4:])) for row in rows]
 
         async def write(connection: Connection) -> None:
             for key, texts, media in moved:
                 # No row if it was deleted meanwhile. Two processes may do the same step: the second changes nothing.
-                if (await connection.execute(_MOVE, (*texts, *key))).rowcount:
+                if media and (await connection.execute(_MOVE, (*texts, *key))).rowcount:
                     await use(connection, key[0], media, turn=(key[1], key[3]))
             await connection.execute(_MIGRATED, (*rows[-1][:3], *rows[-1][:3]))
 
@@ -187,35 +162,13 @@ class PostgresqlMedia:
         return True
 
 
-def _moved(row: Row) -> tuple[Row, list[str | None], dict[str, bytes]] | None:
-    media: dict[str, bytes] = {}
-    try:
-        texts = [move_media_in_json(text, media) for text in row[4:]]
-    except ValueError:
-        return None  # it cannot be read before or after
-    return (row[:4], texts, media) if media else None
-
-
-async def _in_pieces(data: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
-    gathered, is_first = bytearray(), True
-    async for arrived in data:
-        gathered += arrived
-        while len(gathered) >= PIECE_BYTES:
-            yield bytes(gathered[:PIECE_BYTES])
-            del gathered[:PIECE_BYTES]
-            is_first = False
-    if gathered or is_first:
-        yield bytes(gathered)
-
-
 async def _keep(connection: Connection, tenant: str, digest: str, data: bytes, held_until: str | None = None) -> int:
     """Add a medium if the tenant has none of this digest, and lock it; return its number."""
     values = (tenant, digest, len(data), held_until or "", held_until is not None)
     number, is_there = (await connection.rows(_ROW, values))[0]
     if not is_there:
-        view = memoryview(data)
-        for place, at in enumerate(range(0, len(view) or 1, PIECE_BYTES)):
-            await connection.execute(_PIECE, (number, place, view[at : at + PIECE_BYTES]))
+        for place, piece in enumerate(media_rows.split(data)):
+            await connection.execute(_PIECE, (number, place, piece))
     return int(number)
 
 
@@ -259,14 +212,11 @@ async def load_for(connection: Connection, tenant: str, texts: Iterable[str | No
 async def _load(connection: Connection, tenant: str, digests: Iterable[str]) -> dict[str, bytes]:
     media = {}
     for digest in digests:
-        whole, place = io.BytesIO(), 0
-        while (piece := await _piece(connection, tenant, digest, place)) is not None:
-            whole.write(piece)
-            place += 1
-        if place:
-            media[digest] = whole.getvalue()
-            if hashlib.sha256(media[digest]).hexdigest() != digest:
-                raise _damaged(digest)
+        pieces: list[bytes] = []
+        while (piece := await _piece(connection, tenant, digest, len(pieces))) is not None:
+            pieces.append(piece)
+        if pieces:
+            media[digest] = media_rows.join(digest, pieces)
     return media
 
 
@@ -274,15 +224,6 @@ async def _piece(connection: Connection, tenant: str, digest: str, place: int) -
     values = (tenant, storable(digest), place)
     row = await (await connection.raw.execute(connection.compose(_READ), values, binary=True)).fetchone()
     return None if row is None else bytes(row[0])
-
-
-def _damaged(digest: str) -> StorageError:
-    return StorageError(f"media: the bytes of '{digest:.64}' are damaged: restore a copy of the database")
-
-
-def _check_size(size: int, max_bytes: int | None) -> None:
-    if max_bytes is not None and size > max_bytes:
-        raise MediaQuotaError(f"the medium has more than {max_bytes:,} bytes")
 
 
 def check_tenant(tenant: str) -> str:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
-import io
 import sqlite3
-import time
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
 from typing import Any
 
-from flexchat.conversations.effect_rows import time_text
+from flexchat.conversations.effect_rows import now_text
+from flexchat.conversations.media_rows import (
+    check_quota,
+    check_size,
+    held_until,
+    in_pieces,
+    join,
+    move_media,
+    read_pieces,
+    split,
+)
 from flexchat.domain.codec import digests_in, live_media
-from flexchat.domain.conversation import move_media_in_json
 from flexchat.domain.text import storable
-from flexchat.errors import MediaQuotaError, StorageError, UnknownMediaError
+from flexchat.errors import StorageError, UnknownMediaError
 
 from .database import Database
 
@@ -23,27 +29,20 @@ from .database import Database
 # Triggers and foreign keys, so that no statement that deletes a turn can leave out its media.
 TABLES = """
 CREATE TABLE media (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    tenant TEXT NOT NULL,
-    sha256 TEXT,
-    bytes INTEGER NOT NULL,
-    held_until TEXT NOT NULL,
-    UNIQUE (tenant, sha256)
+    number INTEGER PRIMARY KEY AUTOINCREMENT, tenant TEXT NOT NULL, sha256 TEXT, bytes INTEGER NOT NULL,
+    held_until TEXT NOT NULL, UNIQUE (tenant, sha256)
 );
 CREATE INDEX media_sizes ON media (tenant, bytes);
 CREATE INDEX media_held ON media (held_until) WHERE held_until != '';
 CREATE TABLE media_pieces (
-    medium INTEGER NOT NULL REFERENCES media (number) ON DELETE CASCADE,
-    place INTEGER NOT NULL,
-    data BLOB NOT NULL,
+    medium INTEGER NOT NULL REFERENCES media (number) ON DELETE CASCADE, place INTEGER NOT NULL, data BLOB NOT NULL,
     PRIMARY KEY (medium, place)
 );
 CREATE TABLE media_uses (
     medium INTEGER NOT NULL REFERENCES media (number),
     turn INTEGER REFERENCES turns (number) ON DELETE CASCADE,
     journaled TEXT REFERENCES journal_turns (id) ON DELETE CASCADE,
-    UNIQUE (turn, medium),
-    UNIQUE (journaled, medium)
+    UNIQUE (turn, medium), UNIQUE (journaled, medium)
 );
 CREATE INDEX media_uses_of_media ON media_uses (medium);
 CREATE TRIGGER media_unused AFTER DELETE ON media_uses
@@ -55,11 +54,11 @@ CREATE TABLE media_migration (next INTEGER NOT NULL);
 INSERT INTO media_migration VALUES (0);
 """
 
-PIECE_BYTES = 256 * 1024
-HELD_S = 24 * 3600.0
 MIGRATED_TURNS, MIGRATED_CHARS = 50, 8_000_000  # in one step
 
+_RECEIVE = "INSERT INTO media (tenant, bytes, held_until) VALUES (?, 0, ?)"
 _FIND = "SELECT number FROM media WHERE tenant = ? AND sha256 = ?"
+_PIECE = f"SELECT data FROM media_pieces WHERE medium = ({_FIND}) AND place = ?"
 _OLD = (
     "SELECT number, tenant, history, turn FROM turns WHERE number > (SELECT next FROM media_migration) "
     f"ORDER BY number LIMIT {MIGRATED_TURNS}"
@@ -80,7 +79,7 @@ class SqliteMedia:
         if isinstance(data, bytes):
             return await self._database.write(lambda database: upload.write_whole(database, data))
         try:
-            async for piece in in_pieces(data, PIECE_BYTES):
+            async for piece in in_pieces(data):
                 await self._database.write(lambda database, piece=piece: upload.write(database, piece))
             return await self._database.write(upload.end)
         except BaseException:
@@ -96,24 +95,16 @@ class SqliteMedia:
             raise UnknownMediaError(sha256)
         return found[sha256]
 
-    async def pieces(self, sha256: str, *, tenant: str) -> AsyncGenerator[bytes, None]:
+    def pieces(self, sha256: str, *, tenant: str) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of a medium; see MediaStore."""
-        check_tenant(tenant)
-        digest, last, place = hashlib.sha256(), b"", 0
-        query = f"SELECT data FROM media_pieces WHERE medium = ({_FIND}) AND place = ?"
-        while True:
+
+        async def read_piece(place: int) -> bytes | None:
             values = (tenant, storable(sha256), place)
-            row = await self._database.read(lambda database, values=values: database.execute(query, values).fetchone())
-            if row is None:
-                break
-            if last:
-                yield last
-            last, place = row[0], place + 1
-            digest.update(last)
-        # The last piece only once all are known to be right: a reader of the others sees that the end is missing.
-        if digest.hexdigest() != sha256:
-            raise UnknownMediaError(sha256) if place == 0 else _damaged(sha256)
-        yield last
+            row = await self._database.read(lambda database: database.execute(_PIECE, values).fetchone())
+            return None if row is None else row[0]
+
+        check_tenant(tenant)
+        return read_pieces(sha256, read_piece)
 
     async def migrate(self) -> bool:
         """Move the media of some older turns out of their JSON; see MediaStore."""
@@ -137,12 +128,10 @@ def _move_old(database: sqlite3.Connection) -> tuple[int | None, list[tuple[int,
     """Return the number of the last turn of a step, and the new texts of those of its turns that have media."""
     at, size, moved = None, 0, []
     for number, tenant, *texts in database.execute(_OLD):  # fetched one by one: they may be large
-        at, media = number, dict[str, bytes]()
+        at, (new_texts, media) = number, move_media(texts)
         size += sum(len(text) for text in texts if text)
-        with contextlib.suppress(ValueError):  # one that cannot be read stays
-            new_texts = [move_media_in_json(text, media) for text in texts]
-            if media:
-                moved.append((number, tenant, new_texts, media))
+        if media:
+            moved.append((number, tenant, new_texts, media))
         if size > MIGRATED_CHARS:
             break
     return at, moved
@@ -166,16 +155,9 @@ class _Upload:
 
     def write(self, database: sqlite3.Connection, piece: bytes | memoryview) -> None:
         """Add a piece."""
-        size, limit = self._size + len(piece), self._max_bytes
-        if limit is not None and size > limit:
-            raise MediaQuotaError(f"the medium has more than {limit:,} bytes")
-        until = time_text(time.time() + HELD_S)
-        number = (
-            self._number
-            or database.execute(
-                "INSERT INTO media (tenant, bytes, held_until) VALUES (?, 0, ?)", (self._tenant, until)
-            ).lastrowid
-        )
+        size = self._size + len(piece)
+        check_size(size, self._max_bytes)
+        number = self._number or database.execute(_RECEIVE, (self._tenant, held_until())).lastrowid
         database.execute("INSERT INTO media_pieces VALUES (?, ?, ?)", (number, self._place, piece))
         database.execute("UPDATE media SET bytes = ? WHERE number = ?", (size, number))
         self._digest.update(piece)
@@ -190,36 +172,13 @@ class _Upload:
         if quota is not None:
             query = "SELECT sum(bytes) FROM media WHERE tenant = ? AND (sha256 IS NOT NULL OR number = ?)"
             (total,) = database.execute(query, (self._tenant, self._number)).fetchone()
-            if total > quota:
-                raise MediaQuotaError(
-                    f"the medium has {self._size:,} bytes, of the {quota:,} of media.quota_bytes "
-                    f"{total - self._size:,} are in use: delete conversations with media"
-                )
+            check_quota(self._size, total - self._size, quota)
         database.execute("UPDATE media SET sha256 = ? WHERE number = ?", (digest, self._number))
         return digest
 
     def discard(self, database: sqlite3.Connection) -> None:
         """Delete what was received."""
         database.execute("DELETE FROM media WHERE number = ? AND sha256 IS NULL", (self._number,))
-
-
-def split(data: bytes) -> Sequence[memoryview]:
-    """Split bytes into pieces, without copying them; one piece if there are none."""
-    view = memoryview(data)
-    return [view[at : at + PIECE_BYTES] for at in range(0, len(view) or 1, PIECE_BYTES)]
-
-
-async def in_pieces(data: AsyncIterable[bytes], size: int) -> AsyncGenerator[bytes, None]:
-    """Yield bytes in pieces of a size, whatever that of those which arrive is; one piece if there are none."""
-    gathered, is_first = bytearray(), True
-    async for arrived in data:
-        gathered += arrived
-        while len(gathered) >= size:
-            yield bytes(gathered[:size])
-            del gathered[:size]
-            is_first = False
-    if gathered or is_first:
-        yield bytes(gathered)
 
 
 def load(database: sqlite3.Connection, tenant: str, digests: Iterable[str]) -> dict[str, bytes]:
@@ -231,14 +190,9 @@ def load(database: sqlite3.Connection, tenant: str, digests: Iterable[str]) -> d
     media = {}
     query = f"SELECT data FROM media_pieces WHERE medium = ({_FIND}) ORDER BY place"
     for digest in digests:
-        whole, is_there = io.BytesIO(), False
-        for (piece,) in database.execute(query, (tenant, storable(digest))):
-            whole.write(piece)
-            is_there = True
-        if is_there:
-            media[digest] = whole.getvalue()
-            if hashlib.sha256(media[digest]).hexdigest() != digest:
-                raise _damaged(digest)
+        pieces = database.execute(query, (tenant, storable(digest))).fetchall()
+        if pieces:
+            media[digest] = join(digest, [piece for (piece,) in pieces])
     return media
 
 
@@ -275,18 +229,14 @@ def forget(database: sqlite3.Connection) -> None:
     """Delete the media that no turn has got within a day."""
     late = "held_until != '' AND held_until < ?"
     unused = "NOT EXISTS (SELECT 1 FROM media_uses WHERE medium = media.number)"
-    database.execute(f"DELETE FROM media WHERE {late} AND {unused}", (time_text(time.time()),))
-    database.execute(f"UPDATE media SET held_until = '' WHERE {late}", (time_text(time.time()),))
+    database.execute(f"DELETE FROM media WHERE {late} AND {unused}", (now_text(),))
+    database.execute(f"UPDATE media SET held_until = '' WHERE {late}", (now_text(),))
 
 
 def _hold(database: sqlite3.Connection, tenant: str, digest: str) -> bool:
     """Keep a medium for a day, if the tenant has it."""
     hold = "UPDATE media SET held_until = ? WHERE tenant = ? AND sha256 = ?"
-    return database.execute(hold, (time_text(time.time() + HELD_S), tenant, digest)).rowcount > 0
-
-
-def _damaged(digest: str) -> StorageError:
-    return StorageError(f"media: the bytes of '{digest:.64}' are damaged: restore a copy of the database")
+    return database.execute(hold, (held_until(), tenant, digest)).rowcount > 0
 
 
 def check_tenant(tenant: str) -> None:
