@@ -48,6 +48,7 @@ from .domain.codec import digests_in as digests_in, live_media as live_media
 from .domain.keys import key as key, secret_key as secret_key
 from .domain.conversation import (
     history_from_json as history_from_json,
+    turn_from_dict as turn_from_dict,
     turn_from_json as turn_from_json,
     turn_from_parts as turn_from_parts,
     turn_to_dict as turn_to_dict,

@@ -1,11 +1,15 @@
 """flexchat conversations, and what ask and chat keep."""
 
+import asyncio
 import builtins
 import json
 
 import click
 import pytest
+from flexchat import ConversationTurn, MediaPart, UserMessage
+from flexchat.store import turn_from_dict
 from flexchat_cli.terminal import Terminal
+from flexchat_sqlite.conversations import SqliteConversations
 
 REPLIES = [f'{{ text = "answer {n}" }}' for n in range(1, 6)]
 
@@ -292,6 +296,28 @@ def test_export_writes_markdown_or_a_line_of_json_each(run, kept, tmp_path):
     assert (again.status, "already exists" in again.err) == (2, True)
     assert run("conversations", "export").status == 2
     assert run("conversations", "export", "--all", "--output", "no/such/file").status == 2
+
+
+def test_media_are_exported_as_files_beside_the_json(run, kept, tmp_path):
+    part = MediaPart(kind="image", mime_type="image/png", data=b"\x89PNG\r\n\x1a\n\x00")
+    turn = ConversationTurn(id="1", messages=(UserMessage("Look.", media=(part,)),))
+
+    async def keep():
+        store = SqliteConversations(tmp_path / "kept.db")
+        await store.append("a", turn, tenant="default")
+        await store.append("b", turn, tenant="default")
+        await store.aclose()
+
+    asyncio.run(keep())
+
+    assert run("conversations", "export", "--all", "--json", "--output", "all.jsonl").status == 0
+
+    lines = (tmp_path / "all.jsonl").read_text().splitlines()
+    files = {file.name: file.read_bytes() for file in (tmp_path / "all.jsonl.media").iterdir()}
+    assert files == {part.sha256: part.data}
+    assert [turn_from_dict(each, files) for line in lines for each in json.loads(line)["turns"]] == [turn, turn]
+    (whole,) = json.loads(run("conversations", "export", "a", "--json").out)["turns"]
+    assert turn_from_dict(whole) == turn
 
 
 def test_a_wrong_table_is_a_sentence_with_its_place_and_other_trouble_does_not_matter(run, script):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from ..domain import (
@@ -94,14 +94,22 @@ class Conversations:
         """Return a conversation as Markdown, for people: its messages, and the tools that ran."""
         return to_markdown(await self.get(conversation), await self.turns(conversation))
 
-    async def export_json(self, conversation: str) -> dict[str, Any]:
-        """Return all stored data of a conversation, as JSON data."""
-        return to_json(await self.get(conversation), await self.turns(conversation))
+    async def export_json(
+        self, conversation: str, *, media: MutableMapping[str, bytes] | None = None
+    ) -> dict[str, Any]:
+        """Return all stored data of a conversation, as JSON data.
+
+        Args:
+            media: Gets the bytes of media by their digests, which stand for them; without it, they become Base64.
+        """
+        return to_json(await self.get(conversation), await self.turns(conversation), media)
 
 
-def to_json(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> dict[str, Any]:
-    """Return all stored data of a conversation as JSON data."""
-    turn_data = [{**turn_to_dict(turn), "status": turn.status, "cost": turn.cost.to_dict()} for turn in turns]
+def to_json(
+    info: ConversationInfo, turns: Sequence[ConversationTurn], media: MutableMapping[str, bytes] | None = None
+) -> dict[str, Any]:
+    """Return all stored data of a conversation as JSON data; media as in export_json."""
+    turn_data = [{**turn_to_dict(turn, media), "status": turn.status, "cost": turn.cost.to_dict()} for turn in turns]
     return {**info.to_dict(), "cost": Cost.total(turn.cost for turn in turns).to_dict(), "turns": turn_data}
 
 

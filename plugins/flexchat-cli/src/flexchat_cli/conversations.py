@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +115,11 @@ async def delete(context: CommandContext, ids: tuple[str, ...], yes: bool, tenan
 @click.option("--output", metavar="FILE", type=FILE_NAME, help="where to write (default: standard output)")
 @tenant_option
 async def export(context: CommandContext, ids: tuple[str, ...], all_: bool, output: str | None, tenant: str) -> None:
-    """Write conversations as Markdown, or as lines of JSON."""
+    """Write conversations as Markdown, or as lines of JSON.
+
+    With --json and --output FILE, images and other media are files in the folder FILE.media, named by the sha256 that
+    the JSON has in their place; without --output, they are in the JSON, as Base64.
+    """
     if bool(ids) == all_:
         raise UsageError("export takes ids, or --all")
     async with open_conversations(context, tenant) as conversations:
@@ -124,11 +128,21 @@ async def export(context: CommandContext, ids: tuple[str, ...], all_: bool, outp
         with _writer(context, output) as write:
             for number, id in enumerate(exported):
                 if context.json:  # one line each
-                    write(json.dumps(await conversations.export_json(id)) + "\n")
+                    media: dict[str, bytes] = {}
+                    data = await conversations.export_json(id, media=None if output is None else media)
+                    write(json.dumps(data) + "\n")
+                    _write_media(Path(f"{output}.media"), media)
                 else:
                     write(("\n" if number else "") + await conversations.export_markdown(id))
     if output is not None:
         context.terminal.say(f"{counted(len(exported), 'conversation')} written to {output}", "dim")
+
+
+def _write_media(folder: Path, media: Mapping[str, bytes]) -> None:
+    if media:
+        folder.mkdir(exist_ok=True)
+    for sha256, data in media.items():
+        (folder / sha256).write_bytes(data)
 
 
 @contextlib.contextmanager

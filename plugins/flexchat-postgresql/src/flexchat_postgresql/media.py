@@ -4,6 +4,7 @@ size to or from the server."""
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
 from typing import LiteralString
@@ -104,7 +105,7 @@ class PostgresqlMedia:
                 size += len(piece)
                 media_rows.check_size(size, max_bytes)
                 hashed.update(piece)
-                number = await self._connections.repeated(lambda connection, piece=piece: write(connection, piece))
+                number = await self._connections.repeated(functools.partial(write, piece=piece))
                 place += 1
             return await self._connections.repeated(end)
         except BaseException:

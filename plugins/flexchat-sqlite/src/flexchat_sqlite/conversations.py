@@ -175,7 +175,7 @@ class SqliteConversations:
 
         texts, media = await self._with_media(read, key[0])
         with self._explained(conversation):
-            return [turn_from_parts(*each, media) for each in reversed(texts)]
+            return [turn_from_parts(history, rest, media) for history, rest in reversed(texts)]
 
     async def _with_media(
         self, read: Callable[[sqlite3.Connection], list[Any]], tenant: str

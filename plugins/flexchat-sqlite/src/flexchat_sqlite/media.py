@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
@@ -80,7 +81,7 @@ class SqliteMedia:
             return await self._database.write(lambda database: upload.write_whole(database, data))
         try:
             async for piece in in_pieces(data):
-                await self._database.write(lambda database, piece=piece: upload.write(database, piece))
+                await self._database.write(functools.partial(upload.write, piece=piece))
             return await self._database.write(upload.end)
         except BaseException:
             # What is left by a process that dies here is deleted when it is a day old.
