@@ -19,7 +19,8 @@ MIGRATED_TURNS, MIGRATED_BYTES = 50, 8_000_000  # in one step
 _ROW: LiteralString = """
     INSERT INTO {s}.media AS m (tenant, sha256, bytes, held_until) VALUES (%s, %s, %s, %s)
     ON CONFLICT (tenant, sha256) DO UPDATE SET held_until = CASE WHEN %s THEN excluded.held_until ELSE m.held_until END
-    RETURNING number, EXISTS (SELECT FROM {s}.media_pieces WHERE medium = m.number)"""
+    RETURNING number"""
+_HAS_PIECES: LiteralString = "SELECT 1 FROM {s}.media_pieces WHERE medium = %s LIMIT 1"
 _RECEIVE: LiteralString = """
     INSERT INTO {s}.media (tenant, bytes, held_until) VALUES (%s, 0, %s) RETURNING number"""
 _PIECE: LiteralString = "INSERT INTO {s}.media_pieces VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
@@ -90,7 +91,7 @@ class PostgresqlMedia:
             digest = hashed.hexdigest()
             if not (await connection.execute(_HOLD, (until, tenant, digest))).rowcount:
                 await self._check_quota(connection, tenant, size)
-                medium, is_there = (await connection.rows(_ROW, (tenant, digest, size, until, True)))[0]
+                medium, is_there = await _lock(connection, tenant, digest, size, until)
                 if not is_there:
                     move = "UPDATE {s}.media_pieces SET medium = %s WHERE medium = %s"
                     await connection.execute(move, (medium, number))
@@ -165,12 +166,18 @@ class PostgresqlMedia:
 
 async def _keep(connection: Connection, tenant: str, digest: str, data: bytes, held_until: str | None = None) -> int:
     """Add a medium if the tenant has none of this digest, and lock it; return its number."""
-    values = (tenant, digest, len(data), held_until or "", held_until is not None)
-    number, is_there = (await connection.rows(_ROW, values))[0]
+    number, is_there = await _lock(connection, tenant, digest, len(data), held_until)
     if not is_there:
         for place, piece in enumerate(media_rows.split(data)):
             await connection.execute(_PIECE, (number, place, piece))
-    return int(number)
+    return number
+
+
+async def _lock(connection: Connection, tenant: str, digest: str, size: int, held: str | None) -> tuple[int, bool]:
+    """Lock the row of a medium, added if there is none; return its number, and whether it has its bytes."""
+    ((number,),) = await connection.rows(_ROW, (tenant, digest, size, held or "", held is not None))
+    # A later statement: the first does not see the pieces of a transaction that it has waited for.
+    return number, await connection.row(_HAS_PIECES, (number,)) is not None
 
 
 async def use(
@@ -230,8 +237,5 @@ async def _piece(connection: Connection, tenant: str, digest: str, place: int) -
 def check_tenant(tenant: str) -> str:
     """Return the name of a tenant. Raises StorageError for one that cannot be kept unchanged."""
     if not tenant or tenant != storable(tenant) or len(tenant.encode()) > 800:
-        raise StorageError(
-            f"media: {tenant[:50]!r} cannot name a tenant: a name has 1 to 800 bytes, without NUL and halves of "
-            "surrogate pairs"
-        )
+        raise StorageError(f"media: {tenant!r:.50} cannot name a tenant: a name is 1 to 800 bytes of storable text")
     return tenant
