@@ -742,9 +742,9 @@ class FlexChat:
             ChatRequestError: No conversations are kept, or their store keeps media within the messages.
         """
         store = None if self.conversations is None else self.conversations.store
-        if not hasattr(store, "media"):
+        media: MediaStore | None = getattr(store, "media", None)
+        if media is None:
             raise ChatRequestError("no media are kept: they need conversations, in a store that keeps media")
-        media: MediaStore = store.media
         return media
 
     async def save_media(
