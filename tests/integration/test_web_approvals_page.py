@@ -96,6 +96,24 @@ def test_nothing_waits_and_nothing_is_remembered(visit, shop, size, theme):
 
 
 @pytest.mark.parametrize(("size", "theme"), [((1280, 800), "light"), (NARROW, "dark")])
+def test_activity_lists_what_waits_for_a_reply(visit, shop, size, theme):
+    server = shop(config=CONFIG.replace("Ann", "Ann" * 500))
+    suspended(server)
+    page = visit(server.url + "#/activity", size=size, theme=theme)
+    row = page.get_by_role("link", name="needs approval")
+    expect(row).to_contain_text("Run pay with")
+    expect(page.get_by_text("Nothing does.")).to_have_count(0)
+    accessible(page)
+    fits(page)
+    row.click()
+    card = approval(page)
+    expect(card.get_by_role("group", name="arguments")).to_contain_text("AnnAnn")
+    # All arguments are shown once: their sentence above takes up some lines.
+    assert card.locator(".question-text").bounding_box()["height"] < 100
+    accessible(page)
+
+
+@pytest.mark.parametrize(("size", "theme"), [((1280, 800), "light"), (NARROW, "dark")])
 def test_a_call_is_approved_with_the_keyboard(visit, shop, size, theme):
     """All of it is shown: digits beyond a float's, and characters that are invisible."""
     server = shop()

@@ -121,7 +121,7 @@ export function questionCard(question, { onReplied = () => {}, path = `api/quest
     "section",
     { class: "question", "aria-label": `${isApproval ? "Approval" : "Question"} of ${question.tool}` },
     h("div", { class: "question-head" }, head),
-    h("p", { class: "question-text", dir: "auto" }, question.message),
+    h("p", { class: ["question-text", has.arguments && "in-brief"], dir: "auto" }, question.message),
     question.url && link(question.url),
     has.arguments && h("div", {}, h("h4", {}, "Arguments"), codeView(question.arguments_text, { lines: Infinity, label: "arguments" })),
     body,

@@ -2,7 +2,7 @@
 //   #/activity      #/activity/effects/KEY      #/activity/turns/ID
 
 import { h, replace } from "../dom.js";
-import { alert, button, errorCard, busy, pageHead, spinner, when } from "../elements.js";
+import { alert, badge, button, errorCard, busy, pageHead, spinner, when } from "../elements.js";
 import { get, uiConfig } from "../api.js";
 import { onReturn } from "../attention.js";
 import { effectPage } from "../activity/effect_page.js";
@@ -10,7 +10,7 @@ import { interruptedCard } from "../activity/interrupted.js";
 import { unknownCard } from "../activity/settling.js";
 import { toolDescriptions } from "../activity/tool_descriptions.js";
 import { turnPage } from "../activity/turn_page.js";
-import { waiting } from "../activity/waiting.js";
+import { openQuestions, waiting } from "../activity/waiting.js";
 import { argumentsOf, effectBadge, effectPlace, effectStates, argumentsLine, shortened, turnBadge, turnPlace, turnStates } from "../activity/labels.js";
 
 export const title = "Activity";
@@ -50,13 +50,14 @@ export async function mount(root, { rest: [kind, id] }) {
 
   async function look({ settled = false } = {}) {
     try {
-      const [{ effects, turns }, about] = await Promise.all([waiting.look(), toolDescriptions()]);
+      const [{ effects, turns }, questions, about] = await Promise.all([waiting.look(), openQuestions(), toolDescriptions()]);
       const again = () => look({ settled: true });
       replace(
         waits,
         h("h2", { id: "waiting", tabindex: "-1" }, "Waiting for you"),
-        effects.length + turns.length === 0 &&
-          h("p", { class: "muted" }, "Nothing does. A call of a tool appears here if nobody can know whether it happened, and a turn if its process ended before the turn did."),
+        effects.length + turns.length + questions.length === 0 &&
+          h("p", { class: "muted" }, "Nothing does. A call of a tool appears here if it needs a reply, or if it cannot be known whether it happened, and a turn if its process ended before the turn did."),
+        questions.length > 0 && h("ul", { class: "activity-list" }, questions.map(questionRow)),
         effects.map((effect) => unknownCard(effect, { about: about.get(effect.tool), settled: again })),
         turns.map((turn) => interruptedCard(turn, again)),
       );
@@ -72,6 +73,13 @@ export async function mount(root, { rest: [kind, id] }) {
   replace(waits, spinner("Looking"));
   await Promise.all([look(), recent.load()]);
   return { unmount: onReturn(() => document.querySelector("dialog[open]") || look()) };
+}
+
+/** A question that waits: its page takes the reply, or without that page the conversation does. */
+function questionRow({ question, turn, asked_at: at }) {
+  const hasPage = document.querySelector("#navigation [data-key=approvals]");
+  const mark = question.digest ? badge("needs approval", "warn", "lock") : badge("asks", "warn", "question");
+  return row(hasPage ? "#/approvals" : turnPlace(turn), mark, h("code", {}, question.tool), shortened(question.message), at);
 }
 
 function kept({ keeps_conversations: conversations, keeps_effects: effects }) {
