@@ -58,7 +58,7 @@ async def ask(chat: FlexChat, sync: SyncFlexChat, request: ChatRequest) -> Turn:
     assert_type(Turn.from_dict({}), Turn[Any])
     sync.respond("?", temprature=0)  # type: ignore[call-overload]
     sync.respond("?", temperature="hot")  # type: ignore[call-overload]
-    sync.respond("?", tool_choice="maybe")  # type: ignore[call-overload]
+    sync.respond("?", approve="maybe")  # type: ignore[call-overload]
     return turn
 """
 
