@@ -1,5 +1,7 @@
 """The OpenAPI document is one, and it tells the truth."""
 
+import re
+
 import jsonschema
 import pytest
 from flexchat.config.document import walk
@@ -74,3 +76,26 @@ async def test_links_lead_to_operations(document):
     links = [link for answer in answers for link in answer.get("links", {}).values()]
     assert links
     assert {link["operationId"] for link in links} <= names
+
+
+async def test_the_page_of_the_document_needs_nothing_from_elsewhere(client):
+    """All its files are the server's."""
+    page = await client.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    files = re.findall(r'(?:href|src)="([^"]+)"', page.text)
+    assert len(files) == 5
+    for file in files:
+        assert (await client.get(f"/{file}")).status_code == 200, file
+    assert "//" not in page.text.replace("<!doctype", "")
+
+
+async def test_turns_and_their_events_are_typed(client):
+    """Phases, citations, usage, and each event by its name."""
+    found = (await client.get("/openapi.json")).json()
+    content = found["paths"]["/chat/api"]["post"]["responses"]["200"]["content"]
+    turn = content["application/json"]["schema"]["properties"]["turn"]["properties"]
+    assert {"phase", "outcome", "elapsed_ms"} <= turn["phases"]["items"]["properties"].keys()
+    assert {"title", "source", "via"} <= turn["citations"]["items"]["properties"].keys()
+    assert {"input_tokens", "output_tokens"} <= turn["usage"]["properties"].keys()
+    events = {each["properties"]["event"]["const"] for each in content["text/event-stream"]["schema"]["anyOf"]}
+    assert {"turn_started", "text", "tool_finished", "question", "turn", "error"} <= events

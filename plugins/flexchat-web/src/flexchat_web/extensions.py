@@ -11,6 +11,7 @@ from . import plugin_api
 from .api import (
     chat,
     conversations,
+    embeddings,
     journal,
     media,
     models,
@@ -38,7 +39,7 @@ _CHATS = (
     *(journal.effects, tools.operation, tool_sources.operation),
 )
 _SERVER_AND_CONFIG = (
-    *(openai.operation, responses.operation),
+    *(openai.operation, responses.operation, embeddings.operation),
     *(server.operation, configuration.operation, connections.operation),
 )
 

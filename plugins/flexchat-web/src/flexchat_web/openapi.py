@@ -10,7 +10,7 @@ from typing import Any
 import flexchat
 
 from .operations import Call, Json, Operation, Reply
-from .shapes import NULLABLE_TEXT, TEXT, WORDS, Schema, listed, record
+from .shapes import NULLABLE_TEXT, STREAM_EVENTS, TEXT, WORDS, Schema, listed, record
 
 PROBLEM: Schema = {
     **record(
@@ -167,5 +167,21 @@ def _content(operation: Operation, status: int, schema: Mapping[str, Any] | None
             is_data = media.endswith(("json", "yaml"))
             content[media] = {"schema": {} if is_data else {"type": "string"}}
     if operation.streams and status == 200:
-        content["text/event-stream"] = {"schema": {"description": "Server-sent events, their data JSON."}}
+        content["text/event-stream"] = {"schema": _events(operation)}
     return content
+
+
+def _events(operation: Operation) -> Schema:
+    """Return the schema of one event of a stream: that of its data under its name, where they are a turn's."""
+    text = "Server-sent events, their data JSON."
+    if operation.tag == "openai" or not operation.path.startswith(("/chat/", "/api/turns/")):
+        return {"description": text}
+    kinds = [
+        {
+            "type": "object",
+            "properties": {"id": {"type": "integer"}, "event": {"const": name}, "data": dict(data)},
+            "required": ["event", "data"],
+        }
+        for name, data in STREAM_EVENTS.items()
+    ]
+    return {"description": text, "anyOf": kinds}

@@ -7,7 +7,7 @@ from types import MappingProxyType, NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import attrs
-from flexchat import PendingQuestion
+from flexchat import Citation, PendingQuestion
 from flexchat.host import NOT_BLANK
 
 Schema = Mapping[str, Any]
@@ -110,6 +110,12 @@ COST: Schema = {
     "description": "amount: a decimal number, null if nothing is priced; unpriced: why something is missing from it.",
 }
 TURN_STATUS: Schema = {"enum": ["done", "cancelled", "failed", "suspended", "accepted"]}
+USAGE = {
+    **record({}, **dict.fromkeys(("input_tokens", "output_tokens", "reasoning_tokens"), int)),
+    "description": "Tokens; a count that the service does not report is missing.",
+}
+USAGE["properties"] |= dict.fromkeys(("cache_read_tokens", "cache_write_tokens"), COUNT)
+NULLABLE_USAGE = {**USAGE, "type": ["object", "null"]}
 ROUND = record(
     {
         "llm": str,
@@ -117,17 +123,27 @@ ROUND = record(
         "elapsed_ms": float,
         "finish_reason": str | None,
         "reasoning": str,
-        "usage": dict | None,
+        "usage": NULLABLE_USAGE,
         "cost": COST,
     }
 )
+PHASE = record(
+    {"phase": str, "outcome": {}, "elapsed_ms": float},
+    input={},
+    skipped=str,
+    warnings=list[str],
+    usage=USAGE,
+    rounds=listed(ROUND),
+)
+CITATION = schema_of(Citation)
 TURN_FIELDS: Mapping[str, Any] = {
     **dict.fromkeys(("id", "service", "model", "topic"), str),
     **dict.fromkeys(("intent", "rule_name", "finish_reason"), str | None),
-    **dict.fromkeys(("citations", "phases"), listed(dict)),
+    "citations": listed(CITATION),
+    "phases": listed(PHASE),
     "status": TURN_STATUS,
     "rule": NULLABLE_COUNT,
-    "usage": dict | None,
+    "usage": NULLABLE_USAGE,
     "cost": COST,
     "rounds": listed(ROUND),
     "warnings": list[str],
@@ -145,6 +161,31 @@ TURN = record(
         "description": "Open questions, as in /api/questions.",
     },
 )
+_INDEX_TEXT = record({"index": int, "text": str})
+_TURN_ID = record({"id": str}, conversation=str | None)
+STREAM_EVENTS: Mapping[str, Schema] = {
+    "turn_started": _TURN_ID,
+    "turn_resumed": _TURN_ID,
+    "phase_started": record({"phase": str}),
+    "model_request_started": record({"llm": str, "model": str}),
+    "model_request_finished": record({"llm": str, "model": str, "elapsed_ms": float}, error=str),
+    "text": _INDEX_TEXT,
+    "reasoning": _INDEX_TEXT,
+    "tool_call": record({"index": int, "name": str}),
+    "tool_arguments": record({"index": int, "arguments": str}),
+    "tool_started": record({"call_id": str, "name": str}, arguments={}),
+    "tool_progress": record({"call_id": str, "name": str}, progress=float, total=float | None, message=str),
+    "tool_finished": {**TOOL_CALL, "required": ["call_id", *TOOL_CALL["required"]]},
+    "question": record({"id": str, "message": str}),
+    "question_answered": record({"id": str, "action": str}, why=str),
+    "answer_end": TABLE,
+    "turn": TURN,
+    "suspended": TABLE,
+    "accepted": _TURN_ID,
+    "interrupted": record({"detail": str}),
+    "error": record({"type": str, "title": str, "status": int, "detail": str}, retry_after=int),
+}
+"""The data of a turn's events, by their names."""
 TURN_PROBLEMS: tuple[int, ...] = (403, 404, 409, 413, 422, 429, 502, 503, 504)
 """What a turn may fail with, in addition to what every request may."""
 

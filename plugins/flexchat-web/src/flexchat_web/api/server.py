@@ -18,6 +18,7 @@ from flexchat import FlexChat, FlexChatError, RetrievalError
 from ..apart import Apart
 from ..markdown import QUICK, all_rendered, price
 from ..operations import Call, Json, Operations, Reply, Text
+from ..page_files import STATIC
 from ..problems import ApiError
 from ..sessions import Sessions, cookie, tenant_of
 from ..shapes import TEXT, body_schema, listed, record
@@ -80,6 +81,12 @@ def _store_reads(chat: FlexChat) -> dict[str, Awaitable[Any]]:
 
 
 operation = Operations("server")
+
+
+@operation("GET", "/docs", answers={200: None}, media=("text/html",), open=True)
+async def show_docs(call: Call) -> Reply:
+    """Show the OpenAPI document as a page, whose files are this server's own."""
+    return Text(await asyncio.to_thread((STATIC / "docs.html").read_text, encoding="utf-8"), media_type="text/html")
 
 
 @operation(
