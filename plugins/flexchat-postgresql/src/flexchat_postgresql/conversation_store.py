@@ -250,11 +250,12 @@ class PostgresqlConversations:
         async def delete(connection: Connection) -> None:
             # First the conversation, then the journal, as append does: the opposite order would deadlock. Turns that
             # begin in it wait for its row, and find it gone.
-            if not (await connection.execute(deleted, key)).rowcount:
+            is_there = (await connection.execute(deleted, key)).rowcount
+            # Until its first turn ends, a conversation has only that: suspended, accepted or interrupted.
+            if not await self.journal.delete_of(connection, *key) and not is_there:
                 if connection.is_again:
                     return  # an earlier attempt was committed
                 raise UnknownConversationError(conversation)
-            await self.journal.delete_of(connection, *key)
             await forget_texts(connection, *key)
             await question_rows.delete_of(connection, *key)
 

@@ -575,10 +575,14 @@ class PostgresqlJournal:
         """Drop the remembered steps of a turn whose end is committed."""
         self._recent.pop(turn.id, None)
 
-    async def delete_of(self, connection: Connection, tenant: str, conversation: str) -> None:
-        """Delete a conversation's turns with their steps; one that is running belongs to no conversation any more."""
-        await connection.execute(_DELETE, (tenant, conversation))
+    async def delete_of(self, connection: Connection, tenant: str, conversation: str) -> int:
+        """Delete a conversation's turns with their steps; one that is running belongs to no conversation any more.
+
+        Returns how many it deleted.
+        """
+        deleted = (await connection.execute(_DELETE, (tenant, conversation))).rowcount
         await connection.execute(_PART, (tenant, conversation))
+        return deleted
 
     async def _add(
         self, connection: Connection, turn: JournaledTurn, rows: Sequence[_Row], *, after: str | None = None

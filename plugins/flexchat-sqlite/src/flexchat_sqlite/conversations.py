@@ -272,9 +272,10 @@ class SqliteConversations:
         key = _key(tenant, conversation)
 
         def delete(database: sqlite3.Connection) -> None:
-            if not database.execute("DELETE FROM conversations WHERE tenant = ? AND id = ?", key).rowcount:
+            is_there = database.execute("DELETE FROM conversations WHERE tenant = ? AND id = ?", key).rowcount
+            # Until its first turn ends, a conversation has only that: suspended, accepted or interrupted.
+            if not delete_turns_of(database, *key) and not is_there:
                 raise UnknownConversationError(conversation)
-            delete_turns_of(database, *key)
             sqlite_ledger.forget_texts(database, *key)
 
         await self.database.write(delete)

@@ -523,13 +523,17 @@ def end_writer(end: TurnEnd, *, is_apart: bool = False) -> Callable[[sqlite3.Con
     return write
 
 
-def delete_turns_of(database: sqlite3.Connection, tenant: str, conversation: str) -> None:
-    """Delete the turns of a conversation with their steps; one that is running belongs to no conversation any more."""
+def delete_turns_of(database: sqlite3.Connection, tenant: str, conversation: str) -> int:
+    """Delete the turns of a conversation with their steps; one that is running belongs to no conversation any more.
+
+    Returns how many it deleted.
+    """
     whose = "WHERE tenant = :tenant AND conversation = :conversation"
     values = {"tenant": tenant, "conversation": conversation, "now": seconds_since_boot()}
-    database.execute(f"DELETE FROM journal_turns {whose} AND {_STATE} != 'running'", values)
+    deleted = database.execute(f"DELETE FROM journal_turns {whose} AND {_STATE} != 'running'", values).rowcount
     database.execute(f"UPDATE journal_turns SET conversation = '' {whose}", values)
     question_rows.delete_questions_of(database, tenant, conversation)
+    return deleted
 
 
 def _begin_or_check(

@@ -575,9 +575,11 @@ class PendingConformance(Conformance):
             rest: Any = {"conversation": conversation, "tenant": tenant}
             await _suspended(store, _question(f"q{name}", f"{name}1", **rest))
             await _accepted(store, f"{name}2", **rest)
+        await _suspended(store, _question("qe", "e1", conversation="e"))  # which has only this turn, its first
         running = await _asking(store, _question("qrun", "run"))
-        await store.delete("c", tenant="t")
-        for id in ("qtc", "qrun"):
+        for conversation in ("c", "e"):
+            await store.delete(conversation, tenant="t")
+        for id in ("qtc", "qe", "qrun"):
             answering = store.journal.answer(id, tenant="t", reply=YES, by="ann")
             await refused(answering, (UnknownQuestionError, ClosedQuestionError), "a reply after the deletion")
         for id in ("tc1", "tc2"):
