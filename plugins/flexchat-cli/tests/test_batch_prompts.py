@@ -50,6 +50,8 @@ def test_all_keys_are_keywords_of_respond():
         "idempotency_key",
         "extra_body",
         "approve",
+        "attachments",
+        "caller_tools",
     }
 
 
