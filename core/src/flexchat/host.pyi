@@ -59,6 +59,7 @@ from .domain.media import (
     detect_type as detect_type,
     describe_media as describe_media,
     in_brief as in_brief,
+    record_of_media as record_of_media,
 )
 from .domain.codec import message_from_dict as message_from_dict, message_to_dict as message_to_dict
 from .domain.questions import NOBODY as NOBODY

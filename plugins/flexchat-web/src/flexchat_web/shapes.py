@@ -87,17 +87,17 @@ def body_schema(required: Mapping[str, Any], **optional: Any) -> Schema:
     return {**record(required, **optional), "additionalProperties": False}
 
 
+MEDIA: Schema = {
+    **listed(record({"kind": str, "mime_type": str, "bytes": int}, name=str, sha256=str, data=str)),
+    "description": "sha256: for /api/media. Where no media are kept, images have their data instead, in Base64.",
+}
 TOOL_RESULT = record(
     {"success": bool, "tool_name": str, "execution_time_ms": int},
     result={},
     error=str | None,
     hint=str,
     notes=list[str],
-    media={
-        "type": "array",
-        "description": "Images, sounds and files that came with it; data, in Base64, only of images a page can show.",
-        "items": record({"kind": str, "mime_type": str, "bytes": int}, name=str, data=str),
-    },
+    media=MEDIA,
     left_out={**TEXTS, "description": "Descriptions of further parts, which are not in media."},
 )
 TOOL_CALL = record(
@@ -151,6 +151,7 @@ TURN_FIELDS: Mapping[str, Any] = {
 }
 TURN = record(
     {"content": str, **TURN_FIELDS},
+    media=MEDIA,
     tool_calls=listed(TOOL_CALL),
     max_iterations_reached=bool,
     conversation=str,

@@ -32,8 +32,9 @@ async def camera(told, tmp_path, monkeypatch, *replies):
     return await told.client()
 
 
-async def test_images_have_their_data_and_other_media_are_told_of(told, tmp_path, monkeypatch):
+async def test_without_a_store_images_have_their_data_and_other_media_are_told_of(told, tmp_path, monkeypatch):
     """Only what a page shows, and only up to a limit: events stay small."""
+    del told.tables["conversations"]
     client = await camera(told, tmp_path, monkeypatch)
 
     async def media(**arguments):
@@ -47,8 +48,9 @@ async def test_images_have_their_data_and_other_media_are_told_of(told, tmp_path
     assert "data" not in (await media(size=3_000_000))[0]
 
 
-async def test_the_bytes_of_an_image_are_in_one_event_of_a_turn(told, tmp_path, monkeypatch, sse):
+async def test_without_a_store_the_bytes_of_an_image_are_in_one_event_of_a_turn(told, tmp_path, monkeypatch, sse):
     """tool_finished has them; the turn at the end tells of them."""
+    del told.tables["conversations"]
     client = await camera(told, tmp_path, monkeypatch, calls(("photograph", {})), "Done.")
 
     events = sse((await client.post("/chat/api", json={"prompt": "Photo", "stream": True})).text)
@@ -57,3 +59,31 @@ async def test_the_bytes_of_an_image_are_in_one_event_of_a_turn(told, tmp_path, 
     assert with_data == ["tool_finished"]
     (turn,) = [data for name, data in events if name == "turn"]
     assert [part["bytes"] for part in turn["tool_calls"][0]["result"]["media"]] == [26, 6, 5]
+
+
+async def test_media_of_results_are_named_by_their_digest(told, tmp_path, monkeypatch, sse):
+    """In events, in the conversation and in its steps; each can be had as soon as its event has come."""
+    client = await camera(told, tmp_path, monkeypatch, calls(("photograph", {})), "Done.")
+    body = {"prompt": "Photo", "stream": True, "conversation": "c1"}
+
+    async with client.stream("POST", "/chat/api", json=body) as response:
+        text = ""
+        async for piece in response.aiter_text():
+            text += piece
+    (finished,) = [data for name, data in sse(text) if name == "tool_finished"]
+    shown = [(part["mime_type"], part["bytes"]) for part in finished["result"]["media"]]
+    assert shown == [("image/gif", 26), ("image/svg+xml", 6), ("application/pdf", 5)]
+    for part in finished["result"]["media"]:
+        kept = await client.get(f"/api/media/{part['sha256']}")
+        assert len(kept.content) == part["bytes"]
+
+    conversation = (await client.get("/api/conversations/c1")).json()["turns"][0]
+    (result,) = [message for message in conversation["messages"] if message["role"] == "tool"]
+    digests = [part["sha256"] for part in finished["result"]["media"]]
+    assert [part["sha256"] for part in result["media"]] == digests
+    steps = (await client.get(f"/api/turns/{conversation['id']}")).json()["steps"]
+    for told_of in (conversation, steps, finished):
+        assert "R0lGODlh" not in json.dumps(told_of)
+
+    answer = (await client.post("/api/tools/call", json={"name": "photograph", "arguments": {}})).json()
+    assert [part["sha256"] for part in answer["media"]] == digests

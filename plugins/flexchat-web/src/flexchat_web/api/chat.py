@@ -15,7 +15,7 @@ from ..operations import Call, Json, Operations, Reply, Stream, Upload, Written
 from ..problems import ApiError
 from ..sending import LongAnswers, encoded_in_pieces, paced, turn_reply
 from ..shapes import body_schema, listed, record
-from ..uploads import read_form
+from ..uploads import media_store, read_form
 from .events import turn_data
 from .media import ATTACHMENTS, attachments_of
 from .turns import INTERRUPTED, Turns, begun, replayed
@@ -113,7 +113,8 @@ async def _chat(call: Call) -> Reply:
             return Stream(begun(turns, call.tenant, **request), stopped=stopped)
         async with call.serving.chat() as chat:
             turn = await chat.respond(**request, tenant=call.tenant)
-        return await _answered(call, turn_data(turn), {})
+            is_kept = request["conversation"] is not None and media_store(chat) is not None
+        return await _answered(call, turn_data(turn, is_kept=is_kept), {})
 
     async def ask(chat: FlexChat) -> tuple[FlexChat, Mapping[str, Any]]:
         return chat, request
@@ -122,7 +123,8 @@ async def _chat(call: Call) -> Reply:
     headers = REPLAYED if is_repeat else {}
     if not is_stream:
         with turns.listening(joined):
-            return await _answered(call, turn_data(await joined.handle.result()), headers)
+            ended, is_kept = await joined.handle.result(), joined.handle.is_kept and joined.media is not None
+            return await _answered(call, turn_data(ended, is_kept=is_kept), headers)
     if turns.find(joined.handle.id, call.tenant) is None:
         return Stream(replayed(joined), headers)
     return Stream(begun(turns, call.tenant, joined=joined), headers, stopped=stopped)

@@ -95,8 +95,9 @@ async def show_conversation(call: Call) -> Reply:
     async with _own(call) as conversations:
         info = await conversations.get(call.path["id"])
         turns = await conversations.turns(call.path["id"])
+        is_kept = hasattr(conversations.store, "media")
     rules = [{"rule": name, "turns": n, "cost": cost.to_dict()} for name, (n, cost) in cost_by_rule(turns).items()]
-    return Json({**_info(info), "rules": rules, "turns": [kept_turn(turn) for turn in turns]})
+    return Json({**_info(info), "rules": rules, "turns": [kept_turn(turn, is_kept=is_kept) for turn in turns]})
 
 
 @operation(
@@ -160,9 +161,13 @@ _UNCHANGED = (
 )
 
 
-def kept_turn(turn: ConversationTurn) -> dict[str, Any]:
-    """Return a kept turn: its messages, and the rest as Turn.to_dict has it for one that has just ended."""
-    data: dict[str, Any] = without_provider_data(turn_to_dict(turn))
+def kept_turn(turn: ConversationTurn, *, is_kept: bool = False) -> dict[str, Any]:
+    """Return a kept turn: its messages, and the rest as Turn.to_dict has it for one that has just ended.
+
+    Args:
+        is_kept: Whether GET /api/media has its media. If not, they are in its messages, in Base64.
+    """
+    data: dict[str, Any] = without_provider_data(turn_to_dict(turn, {} if is_kept else None))
     return {
         **{name: getattr(turn, name) for name in _UNCHANGED},
         "messages": data["messages"],

@@ -4,37 +4,63 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any
 
 import attrs
 import flexchat
-from flexchat import PendingQuestion, Question, StreamEvent, ToolResult, Turn
-from flexchat.host import visible
+from flexchat import AssistantMessage, MediaPart, PendingQuestion, Question, StreamEvent, ToolResult, Turn
+from flexchat.host import record_of_media, visible
 from flexchat.store import ConversationTurn
 from flexchat_sdk import ToolCallDelta, ToolCallStart
 
 from ..operations import Event
 from ..problems import ApiError
 from .conversations import kept_turn
+from .media import SHOWN
 
-SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""Types a page shows: pixels only, as SVG and HTML are programs."""
 MAX_IMAGE_BYTES = 2 * 1024 * 1024
-"""Of the images of one result, together; further ones are described without their data, so that events stay small."""
+"""Of images sent in Base64 together, where no media are kept; further ones are described, so that events stay small."""
 
 
-def with_images(result: ToolResult) -> dict[str, Any]:
-    """Return the result's envelope, in which each image that is shown has its ``data``, in Base64."""
+def with_media(result: ToolResult, *, is_kept: bool) -> dict[str, Any]:
+    """Return the result's envelope; see media_data."""
     envelope = result.to_dict()
-    bytes_left = MAX_IMAGE_BYTES
-    for entry, part in zip(envelope.get("media", ()), result.media, strict=True):
-        data = part.data or b""
-        if part.mime_type in SHOWN and len(data) <= bytes_left:
-            bytes_left -= len(data)
-            entry["data"] = base64.b64encode(data).decode()
-    return envelope
+    return {**envelope, "media": media_data(result.media, is_kept=is_kept)} if result.media else envelope
+
+
+def media_data(media: Iterable[MediaPart], *, is_kept: bool) -> list[dict[str, Any]]:
+    """Return the records of media for clients.
+
+    Args:
+        is_kept: Whether GET /api/media has them. If not, each image that is shown has its ``data``, in Base64.
+    """
+    records, bytes_left = [], MAX_IMAGE_BYTES
+    for part in media:
+        record, data = record_of_media(part), part.data or b""
+        if not is_kept:
+            del record["sha256"]
+            if part.mime_type in SHOWN and len(data) <= bytes_left:
+                bytes_left -= len(data)
+                record["data"] = base64.b64encode(data).decode()
+        records.append(record)
+    return records
+
+
+def media_of(happened: StreamEvent) -> Sequence[MediaPart]:
+    """Return the media that an event names."""
+    match happened:
+        case flexchat.ToolFinished(record=record):
+            return record.result.media
+        case flexchat.TurnFinished() | flexchat.TurnCancelled():
+            return _answer_media(happened.turn)
+    return ()
+
+
+def _answer_media(turn: Turn) -> list[MediaPart]:
+    answers = [message for message in turn.response.messages if isinstance(message, AssistantMessage)]
+    return [part for answer in answers for part in answer.parts if isinstance(part, MediaPart)]
 
 
 async def events_of(
@@ -52,10 +78,13 @@ async def events_of(
                 yield event
 
 
-def event_of(happened: StreamEvent, mask: Callable[[str], str]) -> Event | None:
+def event_of(happened: StreamEvent, mask: Callable[[str], str], *, is_kept: bool = False) -> Event | None:
     """Convert a turn's event for listeners: its start, its questions, the answer, and the end; None for others.
 
     A cancelled turn has an end as well, with its own status.
+
+    Args:
+        is_kept: Whether its media are kept; see media_data.
     """
     match happened:
         case flexchat.TurnStarted(info=info):
@@ -80,10 +109,10 @@ def event_of(happened: StreamEvent, mask: Callable[[str], str]) -> Event | None:
             why = {"why": reply.why} if reply.why else {}
             return Event("question_answered", {"id": question.id, "action": reply.action, **why})
         case flexchat.TurnFinished() | flexchat.TurnCancelled():
-            return Event("turn", turn_data(happened.turn))
+            return Event("turn", turn_data(happened.turn, is_kept=is_kept))
         case flexchat.TurnSuspended() if happened.turn.status == SUSPENDED:  # or accepted: nothing of it has happened
-            return Event(SUSPENDED, turn_data(happened.turn))
-    return _piece(happened)
+            return Event(SUSPENDED, turn_data(happened.turn, is_kept=is_kept))
+    return _piece(happened, is_kept=is_kept)
 
 
 SUSPENDED = "suspended"
@@ -104,9 +133,15 @@ def pending_data(pending: PendingQuestion) -> dict[str, Any]:
     return {"id": pending.id, **attrs.asdict(pending), "question": question_data(pending.question)}
 
 
-def turn_data(turn: Turn) -> dict[str, Any]:
-    """Return a turn's data for clients, without its messages, which contain data for the model's service only."""
+def turn_data(turn: Turn, *, is_kept: bool = False) -> dict[str, Any]:
+    """Return a turn's data for clients, without its messages, which contain data for the model's service only.
+
+    Args:
+        is_kept: Whether its media are kept; see media_data.
+    """
     data = {key: value for key, value in turn.to_dict().items() if key not in _INTERNAL}
+    if media := _answer_media(turn):
+        data["media"] = media_data(media, is_kept=is_kept)
     if turn.response.tool_calls is not None:
         data["tool_calls"] = [record.to_dict() for record in turn.response.tool_calls]
     if turn.pending:
@@ -125,7 +160,7 @@ def last_event(turn: ConversationTurn, conversation: str) -> Event:
     return Event("turn", {**data, "content": turn.answer, "conversation": conversation})
 
 
-def _piece(happened: StreamEvent) -> Event | None:
+def _piece(happened: StreamEvent, *, is_kept: bool = False) -> Event | None:
     match happened:
         case flexchat.TextDelta():
             return Event("text", {"index": happened.index, "text": happened.text})
@@ -140,7 +175,7 @@ def _piece(happened: StreamEvent) -> Event | None:
             arguments = dict(call.arguments) if call.arguments is not None else call.raw_arguments
             return Event("tool_started", {"call_id": call.id, "name": call.name, "arguments": arguments})
         case flexchat.ToolFinished(record=record):
-            data = {**record.to_dict(), "result": with_images(record.result)}
+            data = {**record.to_dict(), "result": with_media(record.result, is_kept=is_kept)}
             return Event("tool_finished", {"call_id": record.call_id, **data})
         case flexchat.AnswerEnd(result=result) if not result.is_paused:
             return Event("answer_end", {})

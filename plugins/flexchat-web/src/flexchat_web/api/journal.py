@@ -20,7 +20,7 @@ from ..shapes import CONVERSATION_ID, COST, PAGE, TEXT, Schema, body_schema, lis
 from .conversations import without_provider_data
 
 _MESSAGE: Schema = {"type": "string", "description": "The beginning of the user's message."}
-_STEP = schema_of(JournalEntry, plus={"cost": {**COST, "type": ["object", "null"]}})
+_STEP = schema_of(JournalEntry, "media", plus={"cost": {**COST, "type": ["object", "null"]}})
 _TURN = schema_of(JournaledTurn, "key", plus={"message": _MESSAGE})
 _WITH_STEPS = schema_of(JournaledTurn, "key", plus={"message": _MESSAGE, "cost": COST, "steps": listed(_STEP)})
 
@@ -68,7 +68,8 @@ async def show_turn(call: Call, chat: FlexChat) -> Reply:
 def _step(step: JournalEntry) -> dict[str, Any]:
     rounds = rounds_of(step)
     cost = Cost.total(one.cost for one in rounds).to_dict() if rounds else None
-    return {**attrs.asdict(step), "data": without_provider_data(step.data), "cost": cost}
+    step_data = {"number": step.number, "kind": step.kind, "at": step.at}
+    return {**step_data, "data": without_provider_data(step.data), "cost": cost}
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from flexchat import MediaPart, StoredMedia, UnknownMediaError
+from flexchat import FlexChat, MediaPart, MediaQuotaError, StoredMedia, ToolResult, UnknownMediaError
 from flexchat.host import attached_part, detect_type
 
 from ..operations import Bytes, Call, Json, Operations, Reply, Upload
@@ -91,6 +91,23 @@ def checked_part(
         return attached_part(data, name=name, declared=declared)
     except ValueError as error:
         raise ApiError(status, f"{place}: {error}", kind="request", param=place) from None
+
+
+async def keep_result(chat: FlexChat, result: ToolResult, tenant: str) -> bool:
+    """Keep the media of a result that no turn has, for a day; return whether they are kept.
+
+    Raises:
+        StorageError: They cannot be kept.
+    """
+    store = media_store(chat)
+    if store is None:
+        return False
+    try:
+        for part in result.media:
+            await store.add(part.data or b"", tenant=tenant)
+    except MediaQuotaError:
+        return False
+    return True
 
 
 async def _receive(upload: Upload) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import attrs
 import flexchat
@@ -20,13 +20,15 @@ from flexchat import (
     TurnHandle,
 )
 from flexchat.host import EventLog
+from flexchat.store import MediaStore
 
 from ..guard import incident
 from ..operations import Event
 from ..problems import ApiError
 from ..sending import encoded
+from ..uploads import media_store
 from .errors import problem_of
-from .events import event_of
+from .events import event_of, media_of
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +66,7 @@ class ServedTurn:
         timer: Cancels it after that time; None while it has a listener.
         problem: The error it failed with, or None.
         questions: The number of its questions that are open.
+        media: The store that keeps its media; None if none does.
     """
 
     handle: TurnHandle
@@ -77,16 +80,23 @@ class ServedTurn:
     timer: asyncio.TimerHandle | None = None
     problem: ApiError | None = None
     questions: int = 0
+    media: MediaStore | None = None
     _is_written: bool = True
     _over: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     @classmethod
-    def resumed(cls, handle: TurnHandle, mask: Callable[[str], str], earlier: Sequence[JournaledEvent]) -> ServedTurn:
+    def resumed(
+        cls,
+        handle: TurnHandle,
+        mask: Callable[[str], str],
+        earlier: Sequence[JournaledEvent],
+        media: MediaStore | None = None,
+    ) -> ServedTurn:
         """Create the turn of a handle that was resumed; *earlier* are the events that listeners already have."""
         log = EventLog(max_characters=MAX_LOG_CHARACTERS, size=_size, first=earlier[0].number if earlier else 1)
         for event in earlier:
             log.add(event)
-        return cls(handle, handle.info.tenant, mask, log)
+        return cls(handle, handle.info.tenant, mask, log, media=media)
 
     @property
     def has_end(self) -> bool:
@@ -128,6 +138,8 @@ class ServedTurn:
         try:
             async for at, happened in self.handle.events(waits=lambda: not self.readers):
                 self.questions += isinstance(happened, QuestionAsked) - isinstance(happened, QuestionAnswered)
+                if self.media is not None:
+                    await self._keep(self.media, media_of(happened))
                 event = self._event(happened)
                 if event is not None:
                     number += 1
@@ -139,6 +151,16 @@ class ServedTurn:
             await self.handle.last()
         finally:
             self.log.end()
+
+    async def _keep(self, store: MediaStore, media: Iterable[flexchat.MediaPart]) -> None:
+        """Keep media before listeners are sent their digests; the step that has them may be written later."""
+        try:
+            for part in media:
+                await store.add(part.data or b"", tenant=self.tenant)
+        except flexchat.StorageError as error:
+            log.warning("media of the turn %s could not be written yet: %s", self.handle.id, error)
+        except flexchat.MediaQuotaError:
+            pass  # the step, which is never refused, keeps them
 
     async def _pass_on(self, events: Sequence[JournaledEvent]) -> None:
         """Send events to the listeners once they are written.
@@ -164,7 +186,7 @@ class ServedTurn:
     def _event(self, happened: StreamEvent) -> Event | None:
         """Return an event as listeners get it; None for one they do not get."""
         if not isinstance(happened, flexchat.TurnFailed):
-            return event_of(happened, self.mask)
+            return event_of(happened, self.mask, is_kept=self.media is not None)
         error = happened.error
         if isinstance(error, LostTurnError) or (isinstance(error, flexchat.InterruptedTurnError) and error.waits):
             return None  # it goes on in another process
@@ -177,6 +199,6 @@ class ServedTurn:
 async def keep_events(chat: FlexChat, handle: TurnHandle) -> None:
     """Write the events of a turn that has no listeners in this process, until it has ended."""
     _, earlier = await chat.events(handle.id, tenant=handle.info.tenant)
-    turn = ServedTurn.resumed(handle, chat.mask, earlier)
+    turn = ServedTurn.resumed(handle, chat.mask, earlier, media_store(chat))
     with turn.read():  # listeners elsewhere get the pieces of an answer at once
         await turn.run()

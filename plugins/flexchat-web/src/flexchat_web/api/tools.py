@@ -13,7 +13,8 @@ from flexchat_sdk import lint_tools
 from ..operations import Call, Json, Operations, Reply
 from ..shapes import COST, TOOL_RESULT, body_schema, listed, record
 from .chat import REPLAYED
-from .events import with_images
+from .events import with_media
+from .media import keep_result
 
 _TOOL = record(
     {
@@ -92,7 +93,8 @@ async def call_tool(call: Call, chat: FlexChat) -> Reply:
     result = await chat.call_tool(name, arguments, origin="api", tenant=call.tenant, idempotency_key=call.key)
     notes = {"notes": list(result.notes)} if result.notes else {}
     headers = REPLAYED if STORED_RESULT in result.notes else {}
-    return Json({**with_images(result), **notes}, headers=headers)
+    is_kept = await keep_result(chat, result, call.tenant)
+    return Json({**with_media(result, is_kept=is_kept), **notes}, headers=headers)
 
 
 @operation(

@@ -20,6 +20,7 @@ from ..problems import ApiError
 from ..sending import encoded, ended
 from ..serving import Serving
 from ..shapes import TURN, record
+from ..uploads import media_store
 from .events import SUSPENDED, last_event, pending_data, turn_data
 from .served import LAST, ServedTurn
 
@@ -79,7 +80,7 @@ class Turns:
         self._refuse_if_accepting()
         async with AsyncExitStack() as lending:
             chat = await lending.enter_async_context(self._serving.chat())
-            turn = ServedTurn(chat.start(**request, tenant=tenant), tenant, self._mask(chat))
+            turn = ServedTurn(chat.start(**request, tenant=tenant), tenant, self._mask(chat), media=media_store(chat))
             self._serve(turn, lending.pop_all())
         return turn
 
@@ -107,7 +108,8 @@ class Turns:
             chat, request = await ask(await lending.enter_async_context(self._serving.chat()))
             joined = await chat.join(**request, tenant=tenant, idempotency_key=key)
             handle = joined.handle
-            turn = ServedTurn(handle, tenant, self._mask(chat), is_silent=is_silent, patience_s=patience_s)
+            how: dict[str, Any] = {"is_silent": is_silent, "patience_s": patience_s, "media": media_store(chat)}
+            turn = ServedTurn(handle, tenant, self._mask(chat), **how)
             if joined.is_repeat and handle.is_kept and handle.id not in self._turns:
                 turn = await self._resumed_turn(chat, handle)
             current = self._turns.get(handle.id)
@@ -168,7 +170,7 @@ class Turns:
         except BaseException:
             handle.interrupt()
             raise
-        return ServedTurn.resumed(handle, self._mask(chat), earlier)
+        return ServedTurn.resumed(handle, self._mask(chat), earlier, media_store(chat))
 
     def find(self, id: str, tenant: str) -> ServedTurn | None:
         """Return a turn that is held here; None if there is none, or it belongs to another tenant."""

@@ -200,6 +200,7 @@ export function answerView() {
         answers = last + 1;
         textAt(0).append(displayText(turn.content));
       }
+      if (turn.media) body.append(mediaList(turn.media, { label: "Media of the answer" }));
       calls.stop();
       ended();
       replace(foot, facts(turn, about));
