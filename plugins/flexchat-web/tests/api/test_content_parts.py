@@ -7,7 +7,6 @@ import openai
 import pytest
 from flexchat import UserMessage
 from flexchat.plugin import Fetched, FetchError
-from web_media import MediaInMemory
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8) + b"\x00\x00\x00\x01\x00\x00\x00\x01" + bytes(200)
 WAV = b"RIFF\x24\x00\x00\x00WAVEfmt " + bytes(100)
@@ -50,10 +49,8 @@ class Web:
 async def asking(told, monkeypatch):
     """A client of OpenAI's, the model and the web behind the server: client, model, web."""
     from flexchat import FlexChat
-    from flexchat_sqlite.conversations import SqliteConversations
 
-    kept, web = MediaInMemory(), Web()
-    monkeypatch.setattr(SqliteConversations, "media", kept, raising=False)
+    web = Web()
     monkeypatch.setattr(FlexChat, "fetcher", web)
     model = told.says("Nice.")
     transport = await told.client()

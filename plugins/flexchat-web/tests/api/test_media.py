@@ -1,10 +1,11 @@
 """Files of messages: sent once, referred to by digest, or along with the message; and what is refused."""
 
 import base64
+import contextlib
 import hashlib
+import sqlite3
 
 import pytest
-from web_media import MediaInMemory
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8) + b"\x00\x00\x00\x01\x00\x00\x00\x01" + bytes(200)
 WAV = b"RIFF\x24\x00\x00\x00WAVEfmt " + bytes(100)
@@ -16,14 +17,15 @@ def digest(data):
     return hashlib.sha256(data).hexdigest()
 
 
-@pytest.fixture(autouse=True)
-def media(monkeypatch):
-    """A store of media, beside conversations in SQLite."""
-    from flexchat_sqlite.conversations import SqliteConversations
+@pytest.fixture
+def number_kept(tmp_path):
+    """Count the media in the store."""
 
-    kept = MediaInMemory()
-    monkeypatch.setattr(SqliteConversations, "media", kept, raising=False)
-    return kept
+    def count():
+        with contextlib.closing(sqlite3.connect(tmp_path / "conversations.db")) as database:
+            return database.execute("SELECT count(*) FROM media").fetchone()[0]
+
+    return count
 
 
 def sent(model):
@@ -31,7 +33,7 @@ def sent(model):
     return [(part.mime_type, part.data, part.name) for part in model.requests[-1].messages[-1].media]
 
 
-async def test_a_file_is_kept_once_and_returned_by_its_digest(told, media):
+async def test_a_file_is_kept_once_and_returned_by_its_digest(told, number_kept):
     client = await told.client()
     for _ in range(2):
         answer = await client.post("/api/media", content=PNG, headers={"content-type": "image/png"})
@@ -39,7 +41,7 @@ async def test_a_file_is_kept_once_and_returned_by_its_digest(told, media):
         expected = {"sha256": digest(PNG), "bytes": len(PNG), "mime_type": "image/png", "kind": "image"}
         assert answer.json() == expected
         assert answer.headers["location"] == f"/api/media/{digest(PNG)}"
-    assert len(media.kept) == 1
+    assert number_kept() == 1
 
     shown = await client.get(f"/api/media/{digest(PNG)}")
     assert (shown.status_code, shown.content, shown.headers["content-type"]) == (200, PNG, "image/png")
@@ -106,7 +108,7 @@ async def test_what_is_no_digest_is_unknown(told, name):
         (PNG + bytes(2000), "image/png", 413, "more than 1,024 bytes"),
     ],
 )
-async def test_a_file_that_no_model_can_be_sent_is_refused(told, media, data, declared, status, words):
+async def test_a_file_that_no_model_can_be_sent_is_refused(told, number_kept, data, declared, status, words):
     told.tables["media"] = {"max_bytes": 1024}
     client = await told.client()
 
@@ -117,11 +119,11 @@ async def test_a_file_that_no_model_can_be_sent_is_refused(told, media, data, de
     for content in (data, pieces()):
         answer = await client.post("/api/media", content=content, headers={"content-type": declared})
         assert (answer.status_code, words in answer.json()["detail"]) == (status, True), answer.text
-    assert not media.kept
+    assert number_kept() == 0
 
 
-async def test_the_quota_of_a_tenant_is_kept(told, media):
-    media.quota = 1000
+async def test_the_quota_of_a_tenant_is_kept(told):
+    told.tables["media"] = {"quota_bytes": 1000}
     client = await told.client()
     assert (await client.post("/api/media", content=PNG)).status_code == 201
     refused = await client.post("/api/media", content=b"a text " * 200)
@@ -152,11 +154,11 @@ async def test_a_form_brings_fields_and_files(told):
     """Texts as they are, other fields as JSON; the message may be empty."""
     model = told.says("A picture.")
     client = await told.client()
-    files = [("a", ("photo.png", PNG, "image/png")), ("a", ("Übung.txt", "Grüße".encode(), "text/plain"))]
+    files = [("a", ("photo.png", PNG, "image/png")), ("a", ("Übung.wav", WAV, "audio/wav"))]
     fields = {"conversation": "c1", "stream": "false", "options": '{"temperature": 0}'}
     answer = await client.post("/chat/api", data={"prompt": "Look", **fields}, files=files)
     assert answer.status_code == 200, answer.text
-    assert sent(model) == [("image/png", PNG, "photo.png"), ("text/plain", "Grüße".encode(), "Übung.txt")]
+    assert sent(model) == [("image/png", PNG, "photo.png"), ("audio/wav", WAV, "Übung.wav")]
     assert model.requests[-1].options.temperature == 0
     assert (await client.get("/api/conversations/c1")).json()["turns"][0]["messages"][0]["content"] == "Look"
 
