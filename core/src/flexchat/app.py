@@ -55,6 +55,7 @@ from .errors import (
     ProviderProtocolError,
     ProviderRequestError,
     ProviderTimeoutError,
+    StorageError,
     StuckTurnError,
     TurnNotWaitingError,
     TurnRunningError,
@@ -483,8 +484,7 @@ class FlexChat:
             with contextlib.suppress(UnknownTurnError):
                 await self.release_turn(id, tenant=tenant)
         await journal.expire_questions()
-        if not self._has_migrated and hasattr(self.conversations and self.conversations.store, "media"):
-            self._has_migrated = not await self.media.migrate()
+        await self._migrate_media()
         interrupted = await journal.list_resumable(limit=most)
         for turn in interrupted:
             try:
@@ -498,6 +498,16 @@ class FlexChat:
             except (TurnNotWaitingError, UnknownTurnError):
                 continue  # another process was faster
         return handles
+
+    async def _migrate_media(self) -> None:
+        store = None if self.conversations is None else self.conversations.store
+        if self._has_migrated or not hasattr(store, "media"):
+            return
+        try:
+            self._has_migrated = not await store.media.migrate()
+        except StorageError as error:  # the turns are read as they are, and others must not wait for them
+            self._has_migrated = True
+            log.warning("the media of older turns stay in their JSON until the next start: %s", error)
 
     async def close_turn(self, id: str, *, tenant: str = DEFAULT_TENANT) -> Turn:
         """End an interrupted turn without going on: its conversation gets what it did, and what is unknown of it.

@@ -13,6 +13,7 @@ from flexchat import (
     KeyReusedError,
     MediaPart,
     MediaQuotaError,
+    StorageError,
     StoredMedia,
     SyncFlexChat,
     UnknownMediaError,
@@ -149,6 +150,24 @@ async def test_a_stored_medium_is_attached_and_deleted_with_its_turn(tmp_path):
         await chat.conversations.of("a").delete("c")
         with pytest.raises(UnknownMediaError):
             await chat.read_media(stored.sha256, tenant="a")
+
+
+async def test_each_look_for_interrupted_turns_moves_some_old_media(tmp_path, caplog):
+    """Until there are none left, or the store fails: then turns are resumed nevertheless."""
+    chat, _ = chat_with(tmp_path / "c.db")
+    async with chat:
+        steps = [True, True, StorageError("the disk is full")]
+
+        async def migrate():
+            step = steps.pop(0)
+            if isinstance(step, Exception):
+                raise step
+            return step
+
+        chat.media.migrate = migrate
+        for _ in range(5):
+            assert await chat.resume_interrupted() == []
+        assert (steps, caplog.text.count("the disk is full")) == ([], 1)
 
 
 async def test_media_are_kept_only_with_conversations():
