@@ -95,7 +95,7 @@ class Calls:
         if caller.catalog.keeps and (caller.key is not None or tool.approve or tool.asks_first):
             return await self._as_turn(caller, tool, arguments)
         try:
-            result = await self._at_once(caller, tool, arguments)
+            result = await self._call_tool(caller, tool.name, arguments)
         except CallSuspended:
             return await self._as_turn(caller, tool, arguments)
         return call_result(result, output=output_of(tool), is_modern=caller.is_modern)
@@ -144,9 +144,6 @@ class Calls:
         answer = turn.content if isinstance(turn, Turn) else turn.answer
         structured = {"answer": answer, "conversation": outcome.conversation}
         return {"content": [{"type": "text", "text": answer}], "structuredContent": structured, "isError": False}
-
-    async def _at_once(self, caller: Caller, tool: ToolDefinition, arguments: Mapping[str, Any]) -> ToolResult:
-        return await self._call_tool(caller, tool.name, arguments)
 
     async def _call_tool(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         waits = caller.catalog.keeps and (caller.ask is None or caller.is_remote)

@@ -56,7 +56,7 @@ class McpApp:
 
     def __init__(self, serving: Serving) -> None:
         self._serving = serving
-        self._served: dict[_Settings, _Served] = {}
+        self._served: dict[tuple[str, str | None], _Served] = {}
         self._lock = asyncio.Lock()
 
     async def __call__(
@@ -94,7 +94,7 @@ class McpApp:
             await served.aclose()
 
     async def _current(self, settings: McpServerConfig) -> _Served:
-        key = _Settings(settings)
+        key = repr(settings), settings.secret  # which its repr leaves out
         served = self._served.get(key)
         if served is None:
             async with self._lock:
@@ -111,9 +111,8 @@ class McpApp:
             message = json.loads(body)
         except (ValueError, RecursionError):
             return False
-        if not isinstance(message, dict) or not isinstance(id := message.get("id"), str):
-            return False
-        if not ("result" in message or "error" in message):
+        is_reply = isinstance(message, dict) and ("result" in message or "error" in message)
+        if not is_reply or not isinstance(id := message.get("id"), str):
             return False
         async with self._serving.chat() as chat:
             await _answer(chat, tenant, id, message.get("result"))
@@ -130,19 +129,6 @@ async def _answer(chat: FlexChat, tenant: str, id: str, result: Any) -> None:
         await chat.answer(id, reply or Reply(action="cancel"), tenant=tenant, by="an MCP client")
     except (UnknownQuestionError, ClosedQuestionError, InvalidReplyError) as error:
         log.info("a client's reply is ignored: %s", error)
-
-
-class _Settings:
-    """Settings as a key: equal if they are the same."""
-
-    def __init__(self, settings: McpServerConfig) -> None:
-        self._text = repr(settings) + repr(settings.secret)
-
-    def __hash__(self) -> int:
-        return hash(self._text)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Settings) and other._text == self._text
 
 
 class _Served:

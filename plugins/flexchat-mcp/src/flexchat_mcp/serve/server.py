@@ -24,6 +24,7 @@ from mcp.server.extension import compose_tool_call_handler
 from mcp.server.lowlevel import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
 
 from .calls import Caller, Calls, key_of
 from .catalog import Catalog, fill
@@ -125,7 +126,7 @@ class McpServer:
             if over_http is not None:
                 return await over_http((question, ctx.request_id))
             request: Any = types.ElicitRequest.model_validate(request_of(question), by_name=False)
-            related = types_related(ctx)
+            related = ServerMessageMetadata(related_request_id=ctx.request_id)  # on the stream of its call
             try:
                 return reply_of(question, await session.send_request(request, types.ElicitResult, metadata=related))
             except MCPError as error:
@@ -215,7 +216,9 @@ class McpServer:
         """Return the result of the tool behind a prompt or a resource, or the input that it requires."""
         assert source.tool is not None
         if params.request_state is not None:
-            return await self._resumed(caller, params)
+            id = self.calls.turn_in(params.request_state)
+            await self.calls.reply(caller, id, params.input_responses or {})
+            return await self._followed(caller, id)
         try:
             result = await self.calls.result(caller, source.tool, values)
         except CallSuspended:
@@ -225,11 +228,6 @@ class McpServer:
                 raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from None
             return await self._followed(caller, id)
         return _succeeded(result)
-
-    async def _resumed(self, caller: Caller, params: Any) -> ToolResult | dict[str, Any]:
-        id = self.calls.turn_in(params.request_state)
-        await self.calls.reply(caller, id, params.input_responses or {})
-        return await self._followed(caller, id)
 
     async def _followed(self, caller: Caller, id: str) -> ToolResult | dict[str, Any]:
         outcome = await self.calls.turns.follow(caller.chat, caller.tenant, id, ask=caller.ask)
@@ -261,13 +259,6 @@ def signing_key(settings: McpServerConfig) -> bytes:
                     os.unlink(new.name)
         secret = path.read_bytes()
     return hashlib.sha256(b"flexchat mcp requestState\0" + secret).digest()
-
-
-def types_related(ctx: Context) -> Any:
-    """Return the metadata that sends a request to the client on the stream of the request that it belongs to."""
-    from mcp.shared.message import ServerMessageMetadata
-
-    return ServerMessageMetadata(related_request_id=ctx.request_id)
 
 
 def _whole(handler: Callable[[Context, Any], Awaitable[dict[str, Any]]]) -> Callable[[Context, Any], Awaitable[Any]]:
