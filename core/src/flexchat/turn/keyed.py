@@ -163,22 +163,29 @@ class KeyedTurns:
 
     async def bind(self, request: ChatRequest, turn_id: str) -> str:
         """Bind a request's key to a turn that is about to be accepted; return the turn that the key stands for."""
-        assert request.idempotency_key is not None
         digest, replaced = self._digest(request), None
         while True:
-            bound = await self.engine.journal.bind(
-                request.idempotency_key,
-                tenant=request.tenant,
-                turn=turn_id,
-                digest=digest,
-                keep_s=KEEP_S,
-                instead_of=replaced,
-            )
-            if bound.turn == turn_id or (bound.begun and bound.digest == digest):
+            bound = await self.bind_once(request, turn_id, digest, replaced)
+            if bound.turn == turn_id or bound.begun:
                 return bound.turn
-            if bound.digest != digest:
-                raise errors.KeyReusedError(request.idempotency_key)
             replaced = bound  # its process has died before it began, or loses the key by this
+
+    async def bind_once(
+        self, request: ChatRequest, turn_id: str, digest: str, instead_of: TurnKey | None = None
+    ) -> TurnKey:
+        """Bind a request's key, and return what it stands for; see TurnJournal.bind.
+
+        Raises:
+            KeyReusedError: It stands for another request.
+        """
+        key = request.idempotency_key
+        assert key is not None
+        bound = await self.engine.journal.bind(
+            key, tenant=request.tenant, turn=turn_id, digest=digest, keep_s=KEEP_S, instead_of=instead_of
+        )
+        if bound.digest != digest:
+            raise errors.KeyReusedError(key)
+        return bound
 
     def _digest(self, request: ChatRequest) -> str:
         # Variables with the config's values do not count: a repetition after a change of the config is the same
@@ -227,7 +234,8 @@ class _Joining:
 
     def _find_here(self, entry: _KeyEntry) -> JoinedTurn | None:
         """Return the turn that this process remembers; None if the journal decides, or a new one is to start."""
-        self._refuse_other(entry.digest)
+        if entry.digest != self.digest:
+            raise errors.KeyReusedError(self.key)
         if entry.handle is not None:
             _refuse_itself(entry.id)
             return JoinedTurn(entry.handle, is_repeat=True)
@@ -244,17 +252,9 @@ class _Joining:
         """Bind the key to a turn, or return the one that it stands for already; see find_or_start."""
         replaced: TurnKey | None = None
         while True:
-            bound = await self.turns.engine.journal.bind(
-                self.key,
-                tenant=self.request.tenant,
-                turn=turn_id,
-                digest=self.digest,
-                keep_s=KEEP_S,
-                instead_of=replaced,
-            )
+            bound = await self.turns.bind_once(self.request, turn_id, self.digest, replaced)
             if bound.turn == turn_id:
                 return None
-            self._refuse_other(bound.digest)
             result = await self._find_earlier(bound)
             if result is not None:
                 return result
@@ -300,10 +300,6 @@ class _Joining:
             return row.id  # another process was faster
         self.memory.add(self.owner_key, self.digest, handle)
         return JoinedTurn(handle, is_repeat=True)
-
-    def _refuse_other(self, digest: str) -> None:
-        if digest != self.digest:
-            raise errors.KeyReusedError(self.key)
 
 
 def _has_effect(turn: Turn) -> bool:

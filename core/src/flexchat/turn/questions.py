@@ -205,18 +205,16 @@ async def answer(live: LiveQuestions, id: str, reply: Reply, *, tenant: str, by:
     Raises:
         UnknownQuestionError, ClosedQuestionError, InvalidReplyError, StorageError: It is not recorded.
     """
-    live_question, journal = live.find(tenant, id), live.journal
-    row = None
-    if journal is not None:
-        try:
+    question, journal, row = live.find(tenant, id), live.journal, None
+    try:
+        if journal is not None:
             row = await journal.question(id, tenant=tenant)
-        except UnknownQuestionError:
-            if live_question is None:
-                raise
-    elif live_question is None:
+            question = row.question
+    except UnknownQuestionError:
+        if question is None:
+            raise
+    if question is None:
         raise UnknownQuestionError(id)
-    question = row.question if row is not None else live_question
-    assert question is not None
     await run_in_thread(load)
     if wrong := reply_problem(question, reply):
         raise InvalidReplyError(f"the reply does not answer the question: {wrong}")
