@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 
 from flexchat import UserMessage
+from flexchat.conversations.journal_rows import QUESTION_COLUMNS, question_to_row
 from flexchat.store import (
-    QUESTION_COLUMNS,
     ConversationTurn,
     JournaledTurn,
     JournalEntry,
@@ -28,7 +28,6 @@ from flexchat.store import (
     Reply,
     TurnEnd,
     UnknownConversationError,
-    question_to_row,
 )
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "servers"))

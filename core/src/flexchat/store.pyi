@@ -1,6 +1,6 @@
 """The public names of ``flexchat.store``, for type checkers and for the module itself."""
 
-from .conversations import effect_rows as effect_rows, media_rows as media_rows
+from .conversations import effect_rows as effect_rows, journal_rows as journal_rows, media_rows as media_rows
 from .domain import (
     Claim as Claim,
     Collection as Collection,
@@ -34,15 +34,11 @@ from .domain.journal import (
     TurnState as TurnState,
 )
 from .domain.questions import (
-    QUESTION_COLUMNS as QUESTION_COLUMNS,
     Approval as Approval,
     PendingQuestion as PendingQuestion,
     Question as Question,
     QuestionState as QuestionState,
     Reply as Reply,
-    question_from_row as question_from_row,
-    question_to_row as question_to_row,
-    reply_to_json as reply_to_json,
 )
 from .domain.codec import digests_in as digests_in, live_media as live_media
 from .domain.keys import key as key, secret_key as secret_key

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
 import attrs
 
-from .codec import value_from_dict, value_to_dict
+from .codec import value_to_dict
 from .messages import new_call_id
 
 ReplyAction = Literal["accept", "decline", "cancel"]
@@ -115,36 +114,3 @@ class Approval:
 
     question: str
     digest: str
-
-
-QUESTION_COLUMNS = (
-    *("id", "tenant", "conversation", "turn", "digest", "state", "asked_at", "expires_at"),
-    *("replied_by", "replied_at", "used_by", "remembered", "question", "reply"),
-)
-"""The columns of a table of questions, all of them text; ``reply`` may be NULL."""
-
-
-def question_to_row(pending: PendingQuestion) -> tuple[str | None, ...]:
-    """Return the values of QUESTION_COLUMNS. Raises TypeError or ValueError if a value is not JSON data."""
-    texts = {
-        "digest": pending.question.digest,
-        "question": json.dumps(value_to_dict(pending.question), separators=(",", ":"), allow_nan=False),
-        "reply": None if pending.reply is None else reply_to_json(pending.reply),
-    }
-    return tuple(texts[name] if name in texts else getattr(pending, name) for name in QUESTION_COLUMNS)
-
-
-def question_from_row(row: tuple[Any, ...]) -> PendingQuestion:
-    """Return the question in the values of QUESTION_COLUMNS."""
-    values = dict(zip(QUESTION_COLUMNS, row, strict=True))
-    question = value_from_dict(Question, json.loads(values.pop("question")))
-    reply = values.pop("reply")
-    del values["id"], values["digest"]  # they are in the question
-    return PendingQuestion(
-        question=question, reply=None if reply is None else value_from_dict(Reply, json.loads(reply)), **values
-    )
-
-
-def reply_to_json(reply: Reply) -> str:
-    """Return a reply as the column ``reply`` holds it. Raises TypeError or ValueError if it is not JSON data."""
-    return json.dumps(value_to_dict(reply), separators=(",", ":"), allow_nan=False)

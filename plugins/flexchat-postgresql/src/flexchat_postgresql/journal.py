@@ -12,7 +12,6 @@ from typing import Any, LiteralString
 import attrs
 from flexchat.store import (
     Approval,
-    ClosedQuestionError,
     JournaledEvent,
     JournaledTurn,
     JournalEntry,
@@ -27,7 +26,7 @@ from flexchat.store import (
     TurnState,
     UnknownTurnError,
     effect_rows,
-    reply_to_json,
+    journal_rows,
     storable,
 )
 
@@ -206,7 +205,7 @@ class PostgresqlJournal:
         questions: Sequence[PendingQuestion] = (),
     ) -> None:
         """Add steps to a turn; see TurnJournal."""
-        rows = [_row(turn.id, entry) for entry in entries]
+        rows = [journal_rows.step_to_row(turn.id, entry) for entry in entries]
         is_accepted = turn.state == "accepted"
 
         async def write(connection: Connection) -> None:
@@ -279,7 +278,7 @@ class PostgresqlJournal:
 
     async def suspend(self, turn: JournaledTurn, entries: Sequence[JournalEntry]) -> bool:
         """Add steps to a turn and suspend it, unless it can go on at once; see TurnJournal."""
-        rows = [_row(turn.id, entry) for entry in entries]
+        rows = [journal_rows.step_to_row(turn.id, entry) for entry in entries]
         values = {"id": turn.id, "now": effect_rows.now_text()}
 
         async def suspend(connection: Connection) -> bool:
@@ -302,30 +301,21 @@ class PostgresqlJournal:
 
     async def answer(self, id: str, *, tenant: str, reply: Reply, by: str) -> PendingQuestion:
         """Record the reply to an open question; see TurnJournal."""
-        at, by = effect_rows.now_text(), storable(by)
-        try:
-            text = reply_to_json(reply)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise StorageError(f"turns: a reply to {id} cannot be written as JSON: {error}") from None
+        at, by, text = effect_rows.now_text(), storable(by), journal_rows.reply_to_json(reply, id)
 
         async def answer(connection: Connection) -> PendingQuestion:
             pending = await question_rows.find(connection, id, tenant, at)
             await connection.execute(_LOCK_TURN, ([pending.turn],))
             pending = await question_rows.find(connection, pending.id, tenant, at)
-            scopes = pending.question.remember if reply.action == "accept" else {}
-            key = storable(scopes.get(reply.remember, ""))
             self.notices.send(connection, pending.turn, is_command=True)
-            if pending.state != "open":
-                # An earlier attempt may have been committed: then the row holds its values, to the millisecond.
-                stored_reply = (pending.replied_by, pending.replied_at, pending.reply and reply_to_json(pending.reply))
-                if connection.is_again and stored_reply == (by, at, text):
-                    return pending
-                raise ClosedQuestionError(
-                    pending.id, pending.state, pending.replied_by, pending.replied_at or pending.expires_at
-                )
-            await connection.execute(_ANSWER, (text, by, at, key, reply.action == "accept", pending.id))
+            # An earlier attempt may have been committed: then the row holds its values, to the millisecond.
+            if connection.is_again and (pending.replied_by, pending.replied_at, pending.reply) == (by, at, reply):
+                return pending
+            pending = journal_rows.replied(pending, reply, by, at)
+            values = (text, by, at, pending.remembered, reply.action == "accept", pending.id)
+            await connection.execute(_ANSWER, values)
             await connection.execute(_WAKE, ([pending.turn],))
-            return attrs.evolve(pending, state="replied", reply=reply, replied_by=by, replied_at=at, remembered=key)
+            return pending
 
         return await self._connections.repeated(answer)
 
@@ -474,14 +464,7 @@ class PostgresqlJournal:
         turn, rows = await self._connections.repeated(
             lambda connection: self._find(connection, id, tenant, _READ), alone=True
         )
-        try:
-            return turn, [
-                JournalEntry(number=number, kind=kind, data=json.loads(data), at=at)
-                for _, number, kind, data, at in rows
-                if number is not None
-            ]
-        except ValueError as error:
-            raise StorageError(f"turns: the steps of {id} cannot be read: {error}") from None
+        return turn, journal_rows.steps_from_rows(id, [row for _, *row in rows if row[0] is not None])
 
     async def list(
         self,
@@ -554,7 +537,7 @@ class PostgresqlJournal:
             StorageError: A step is not JSON data.
         """
         turn = end.turn
-        rows = [_row(turn.id, entry) for entry in end.entries]
+        rows = [journal_rows.step_to_row(turn.id, entry) for entry in end.entries]
         self.notices.send(connection, turn.id)
         if connection.is_again:
             # State, fence and time together identify this attempt: another owner would have a higher fence.
@@ -674,15 +657,9 @@ class PostgresqlJournal:
         Raises:
             UnknownTurnError: No turn of the tenant matches, or several do.
         """
-        if not id or id != storable(id):
-            raise UnknownTurnError(id)
-        # Ids are hexadecimal.
-        rows = await connection.rows(statement, {"tenant": tenant, "id": id, "end": id + "g", **values})
-        if not rows:
-            raise UnknownTurnError(id)
-        found = rows[0][0]
-        if rows[-1][0] != found != id:
-            raise UnknownTurnError(id, several=True)
+        bounds = journal_rows.id_range(id, UnknownTurnError)
+        rows = await connection.rows(statement, {"tenant": tenant, **bounds, **values})
+        found = journal_rows.pick(rows, id, UnknownTurnError)[0]
         return _turn(rows[0]), [row[len(_FIELDS) :] for row in rows if row[0] == found]
 
 
@@ -690,14 +667,6 @@ async def _use_media(connection: Connection, turn: JournaledTurn, entries: Seque
     for entry in entries:
         if entry.media:
             await media_rows.use(connection, turn.tenant, entry.media, journaled=turn.id)
-
-
-def _row(turn: str, entry: JournalEntry) -> _Row:
-    try:
-        # Document metadata may hold values that JSON lacks, such as dates. They must not fail the turn.
-        return turn, entry.number, entry.kind, json.dumps(entry.data, separators=(",", ":"), default=str), entry.at
-    except (TypeError, ValueError, RecursionError) as error:
-        raise StorageError(f"turns: step {entry.number} of {turn} cannot be written as JSON: {error}") from None
 
 
 def _columns(rows: Sequence[_Row]) -> dict[str, object]:

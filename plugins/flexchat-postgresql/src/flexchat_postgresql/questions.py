@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, LiteralString
 
 import attrs
 from flexchat.store import (
-    QUESTION_COLUMNS,
     Approval,
     PendingQuestion,
     QuestionState,
-    StorageError,
     UnknownQuestionError,
     effect_rows,
-    question_from_row,
-    question_to_row,
+    journal_rows,
     storable,
 )
 
@@ -25,11 +21,11 @@ from .connections import Connection
 
 _IS_LATE: LiteralString = "(state = 'open' AND expires_at <> '' AND expires_at <= %(now)s)"
 _STATE: LiteralString = f"CASE WHEN {_IS_LATE} THEN 'expired' ELSE state END"
-_COLUMNS: LiteralString = ", ".join(_STATE if name == "state" else name for name in QUESTION_COLUMNS)
+_COLUMNS: LiteralString = ", ".join(_STATE if name == "state" else name for name in journal_rows.QUESTION_COLUMNS)
 _SELECT: LiteralString = f"SELECT {_COLUMNS} FROM {{s}}.questions WHERE tenant = %(tenant)s"
 _ADD: LiteralString = (
-    f"INSERT INTO {{s}}.questions ({', '.join(QUESTION_COLUMNS)}, send_at) "
-    f"VALUES ({', '.join('%s' for _ in QUESTION_COLUMNS)}, %s) ON CONFLICT (id) DO NOTHING"
+    f"INSERT INTO {{s}}.questions ({', '.join(journal_rows.QUESTION_COLUMNS)}, send_at) "
+    f"VALUES ({', '.join('%s' for _ in journal_rows.QUESTION_COLUMNS)}, %s) ON CONFLICT (id) DO NOTHING"
 )
 _WITHDRAW: LiteralString = "UPDATE {s}.questions SET state = 'withdrawn' WHERE id = %s AND state = 'open'"
 # Without is_accepted, a refusal would approve; without the digest, an answer to any question would.
@@ -70,7 +66,6 @@ _REMEMBERED: LiteralString = f"""
     SELECT {_COLUMNS} FROM {{s}}.questions q WHERE remembered <> ''
     AND (tenant = %(tenant)s AND conversation = %(conversation)s
     OR question NOT LIKE '%%"message":""%%' AND {_IS_WITHOUT_TURN})"""
-MAX_SENDING_PAUSE_S = 3600.0
 
 
 async def add(connection: Connection, questions: Sequence[PendingQuestion], conversation: str) -> None:
@@ -79,10 +74,7 @@ async def add(connection: Connection, questions: Sequence[PendingQuestion], conv
         if pending.state == "withdrawn":
             await connection.execute(_WITHDRAW, (pending.id,))
             continue
-        try:
-            row = question_to_row(attrs.evolve(pending, conversation=conversation))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise StorageError(f"turns: a question of {pending.turn} cannot be written as JSON: {error}") from None
+        row = journal_rows.question_to_row(attrs.evolve(pending, conversation=conversation))
         await connection.execute(_ADD, (*row, pending.asked_at))
 
 
@@ -92,15 +84,9 @@ async def find(connection: Connection, id: str, tenant: str, now: str) -> Pendin
     Raises:
         UnknownQuestionError: No question of the tenant matches, or several do.
     """
-    if not id or id != storable(id):
-        raise UnknownQuestionError(id)
-    values = {"tenant": tenant, "id": id, "end": id + "\U0010ffff", "now": now}
+    values = {"tenant": tenant, "now": now, **journal_rows.id_range(id, UnknownQuestionError)}
     rows = await connection.rows(f"{_SELECT} AND id >= %(id)s AND id < %(end)s ORDER BY id LIMIT 2", values)
-    if not rows:
-        raise UnknownQuestionError(id)
-    if len(rows) > 1 and rows[0][0] != id:
-        raise UnknownQuestionError(id, several=True)
-    return question_from_row(rows[0])
+    return journal_rows.question_from_row(journal_rows.pick(rows, id, UnknownQuestionError))
 
 
 async def page(
@@ -119,17 +105,16 @@ async def page(
         statement += " AND number < (SELECT number FROM {s}.questions WHERE id = %(before)s)"
         values["before"] = (await find(connection, before, tenant, values["now"])).id
     rows = await connection.rows(statement + " ORDER BY number DESC LIMIT %(limit)s", values)
-    return [question_from_row(row) for row in rows]
+    return [journal_rows.question_from_row(row) for row in rows]
 
 
 async def take_unsent(connection: Connection, limit: int, again_s: float) -> Sequence[PendingQuestion]:
     """Return questions that are due to be sent, and make them due later; see SendingJournal."""
     now = time.time()
     rows = await connection.rows(_UNSENT, {"now": effect_rows.time_text(now), "limit": limit})
-    unsent = [question_from_row(row) for row in rows]
+    unsent = [journal_rows.question_from_row(row) for row in rows]
     for pending in unsent:
-        open_s = now - datetime.fromisoformat(pending.asked_at).timestamp()
-        again_at = effect_rows.time_text(now + min(max(open_s, again_s), max(MAX_SENDING_PAUSE_S, again_s)))
+        again_at = journal_rows.due_again_at(pending, now, again_s)
         await connection.execute("UPDATE {s}.questions SET send_at = %s WHERE id = %s", (again_at, pending.id))
     return unsent
 
@@ -148,10 +133,10 @@ async def forget(connection: Connection) -> None:
 
 async def _forget_texts(connection: Connection, tenant: str = "", conversation: str = "") -> None:
     values = {"tenant": tenant, "conversation": conversation, "now": ""}
-    for pending in map(question_from_row, await connection.rows(_REMEMBERED, values)):
+    for pending in map(journal_rows.question_from_row, await connection.rows(_REMEMBERED, values)):
         bare_question = attrs.evolve(pending.question, message="", schema=None, url="", call_id="", details={})
         reply = pending.reply and attrs.evolve(pending.reply, content={}, why="")
-        row = question_to_row(attrs.evolve(pending, question=bare_question, reply=reply))
+        row = journal_rows.question_to_row(attrs.evolve(pending, question=bare_question, reply=reply))
         texts = "UPDATE {s}.questions SET conversation = '', question = %s, reply = %s WHERE id = %s"
         await connection.execute(texts, (*row[-2:], pending.id))
 

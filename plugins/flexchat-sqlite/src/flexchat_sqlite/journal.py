@@ -11,10 +11,11 @@ from typing import Any
 
 import attrs
 from flexchat.conversations.effect_rows import now_text, seconds_since_boot, time_text
+from flexchat.conversations.journal_rows import id_range, pick, step_to_row, steps_from_rows
 from flexchat.domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnKey, TurnState
 from flexchat.domain.questions import Approval, PendingQuestion, QuestionState, Reply
 from flexchat.domain.text import storable
-from flexchat.errors import LostTurnError, StorageError, TurnNotWaitingError, UnknownTurnError
+from flexchat.errors import LostTurnError, TurnNotWaitingError, UnknownTurnError
 
 from . import media as media_rows
 from . import questions as question_rows
@@ -203,7 +204,7 @@ class SqliteJournal:
 
         An accepted turn survives that as well: nothing that its caller has seen follows later, so as to sync it.
         """
-        rows, add_questions = [_row(turn.id, entry) for entry in entries], question_rows.adder(questions)
+        rows, add_questions = [step_to_row(turn.id, entry) for entry in entries], question_rows.adder(questions)
 
         def add(database: sqlite3.Connection) -> None:
             is_kept = _begin_or_check(database, turn, entries, lease_s, is_apart=self._closes)
@@ -217,7 +218,7 @@ class SqliteJournal:
 
     async def suspend(self, turn: JournaledTurn, entries: Sequence[JournalEntry]) -> bool:
         """Suspend a turn, unless one of its questions has a reply; see TurnJournal."""
-        rows = [_row(turn.id, entry) for entry in entries]
+        rows = [step_to_row(turn.id, entry) for entry in entries]
 
         def suspend(database: sqlite3.Connection) -> bool:
             if not _begin_or_check(database, turn, entries, None, is_apart=self._closes):
@@ -409,10 +410,7 @@ class SqliteJournal:
             return turn, rows.fetchall()
 
         turn, rows = await self._database.read(read)
-        try:
-            return turn, [JournalEntry(number=n, kind=kind, data=json.loads(data), at=at) for n, kind, data, at in rows]
-        except ValueError as error:
-            raise StorageError(f"turns: the steps of {id} cannot be read: {error}") from None
+        return turn, steps_from_rows(id, rows)
 
     async def list(
         self,
@@ -504,7 +502,7 @@ def end_writer(end: TurnEnd, *, is_apart: bool = False) -> Callable[[sqlite3.Con
         StorageError: A step is not JSON data.
     """
     turn, entries = end.turn, end.entries
-    rows = [_row(turn.id, entry) for entry in entries]
+    rows = [step_to_row(turn.id, entry) for entry in entries]
 
     def write(database: sqlite3.Connection) -> bool:
         is_kept = _begin_or_check(database, turn, entries, end.lease_s, is_apart=is_apart)
@@ -588,33 +586,18 @@ def _add(
             media_rows.use(database, turn.tenant, entry.media, journaled=turn.id)
 
 
-def _row(turn: str, entry: JournalEntry) -> tuple[str, int, str, str, str]:
-    try:
-        # default=str: a document store may put values into its metadata that JSON lacks, such as dates. The turn
-        # must not fail because of them.
-        return turn, entry.number, entry.kind, json.dumps(entry.data, separators=(",", ":"), default=str), entry.at
-    except (TypeError, ValueError, RecursionError) as error:
-        raise StorageError(f"turns: step {entry.number} of {turn} cannot be written as JSON: {error}") from None
-
-
 def _find(database: sqlite3.Connection, id: str, tenant: str) -> JournaledTurn:
     """Find a turn by its id or an unambiguous prefix of it.
 
     Raises:
         UnknownTurnError: No turn of the tenant matches, or several do.
     """
-    if not id or id != storable(id):
-        raise UnknownTurnError(id)
     rows = database.execute(
         f"SELECT {_COLUMNS} FROM journal_turns WHERE +tenant = :tenant AND id >= :id AND id < :end AND {_THERE} "
         "ORDER BY id LIMIT 2",
-        {"tenant": tenant, "id": id, "end": id + "g", "now": seconds_since_boot()},  # ids are hexadecimal
+        {"tenant": tenant, "now": seconds_since_boot(), **id_range(id, UnknownTurnError)},
     ).fetchall()
-    if not rows:
-        raise UnknownTurnError(id)
-    if len(rows) > 1 and rows[0][0] != id:
-        raise UnknownTurnError(id, several=True)
-    return _turn(rows[0])
+    return _turn(pick(rows, id, UnknownTurnError))
 
 
 def _turn(row: tuple[Any, ...]) -> JournaledTurn:

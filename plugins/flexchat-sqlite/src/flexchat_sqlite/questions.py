@@ -5,29 +5,23 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 from flexchat.conversations.effect_rows import now_text, time_text
-from flexchat.domain.questions import (
+from flexchat.conversations.journal_rows import (
     QUESTION_COLUMNS,
-    Approval,
-    PendingQuestion,
-    QuestionState,
-    Reply,
+    due_again_at,
+    id_range,
+    pick,
     question_from_row,
     question_to_row,
+    replied,
     reply_to_json,
 )
-from flexchat.domain.text import storable
-from flexchat.errors import ClosedQuestionError, StorageError, UnknownQuestionError
+from flexchat.domain.questions import Approval, PendingQuestion, QuestionState, Reply
+from flexchat.errors import UnknownQuestionError
 
-T = TypeVar("T")
-U = TypeVar("U")
-
-MAX_SENDING_PAUSE_S = 3600.0
 MAX_EXPIRED = 500  # in one transaction
 
 # The key of a remembered reply may cover more than its turn, so that such a row outlives the turn, without its texts.
@@ -92,7 +86,7 @@ def adder(questions: Sequence[PendingQuestion]) -> Callable[[sqlite3.Connection]
     Raises:
         StorageError: A question is not JSON data.
     """
-    rows = [_convert(question_to_row, each, each.id) for each in questions if each.state == "open"]
+    rows = [question_to_row(each) for each in questions if each.state == "open"]
     withdrawn = [(each.id,) for each in questions if each.state == "withdrawn"]
 
     def add(database: sqlite3.Connection) -> None:
@@ -108,15 +102,11 @@ def find(database: sqlite3.Connection, id: str, tenant: str) -> PendingQuestion:
     Raises:
         UnknownQuestionError: No question of the tenant matches, or several do.
     """
-    if not id or id != storable(id):
-        raise UnknownQuestionError(id)
     rows = database.execute(
         f"SELECT {_COLUMNS} FROM questions WHERE +tenant = :tenant AND id >= :id AND id < :end ORDER BY id LIMIT 2",
-        {"tenant": tenant, "id": id, "end": id + "\U0010ffff", "now": now_text()},
+        {"tenant": tenant, "now": now_text(), **id_range(id, UnknownQuestionError)},
     ).fetchall()
-    if not rows or (len(rows) > 1 and rows[0][0] != id):
-        raise UnknownQuestionError(id, several=bool(rows))
-    return _questions(rows[:1])[0]
+    return question_from_row(pick(rows, id, UnknownQuestionError))
 
 
 def page(
@@ -150,22 +140,16 @@ def page(
         conditions.append("number < (SELECT number FROM questions WHERE id = :before)")
         values["before"] = find(database, before, tenant).id
     query = f"SELECT {_COLUMNS} FROM {table} WHERE {' AND '.join(conditions)} ORDER BY number DESC LIMIT :limit"
-    return _questions(database.execute(query, values))
+    return [question_from_row(row) for row in database.execute(query, values)]
 
 
 def answer(database: sqlite3.Connection, id: str, tenant: str, reply: Reply, by: str) -> PendingQuestion:
     """Record a reply, and let the turn go on if it is suspended; see TurnJournal.answer."""
-    pending, now = find(database, id, tenant), now_text()
-    if pending.state != "open":
-        at = pending.replied_at if pending.state == "replied" else pending.expires_at
-        raise ClosedQuestionError(pending.id, pending.state, pending.replied_by, at)
-    remembered = pending.question.remember.get(reply.remember, "") if reply.action == "accept" else ""
-    text = _convert(reply_to_json, reply, pending.id)
-    database.execute(_REPLY, (text, storable(by), now, remembered, pending.id))
+    pending = replied(find(database, id, tenant), reply, by, now_text())
+    text = reply_to_json(reply, pending.id)
+    database.execute(_REPLY, (text, pending.replied_by, pending.replied_at, pending.remembered, pending.id))
     database.execute(_RESUME, (pending.turn,))
-    return attrs.evolve(
-        pending, state="replied", reply=reply, replied_by=storable(by), replied_at=now, remembered=remembered
-    )
+    return pending
 
 
 def revoke(database: sqlite3.Connection, id: str, tenant: str) -> PendingQuestion:
@@ -203,10 +187,11 @@ def expire(database: sqlite3.Connection) -> int:
 def take_unsent(database: sqlite3.Connection, limit: int, again_s: float) -> Sequence[PendingQuestion]:
     """Return questions that are due to be sent, and make them due later; see SendingJournal."""
     now = time.time()
-    unsent = _questions(database.execute(_UNSENT, {"now": time_text(now), "limit": max(limit, 0)}))
+    unsent = [
+        question_from_row(row) for row in database.execute(_UNSENT, {"now": time_text(now), "limit": max(limit, 0)})
+    ]
     for question in unsent:
-        open_s = now - datetime.fromisoformat(question.asked_at).timestamp()
-        again_at = time_text(now + min(max(open_s, again_s), max(MAX_SENDING_PAUSE_S, again_s)))
+        again_at = due_again_at(question, now, again_s)
         database.execute("UPDATE questions SET send_at = ? WHERE id = ?", (again_at, question.id))
     return unsent
 
@@ -222,14 +207,3 @@ def delete_questions_of(database: sqlite3.Connection, tenant: str, conversation:
     within = "remembered = '' OR coalesce(json_extract(reply, '$.remember'), '') IN ('', 'conversation')"
     database.execute(f"DELETE FROM questions {whose} AND ({within})", (tenant, conversation))
     database.execute(f"UPDATE questions SET conversation = '', {_NO_TEXTS} {whose}", (tenant, conversation))
-
-
-def _questions(rows: Iterable[tuple[Any, ...]]) -> list[PendingQuestion]:
-    return [_convert(question_from_row, row, row[0]) for row in rows]
-
-
-def _convert(convert: Callable[[T], U], value: T, id: str) -> U:
-    try:
-        return convert(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise StorageError(f"turns: the question {id} or its reply is not JSON data: {error}") from None
