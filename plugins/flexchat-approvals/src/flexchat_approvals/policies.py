@@ -48,7 +48,7 @@ class Policy:
         "Only calls of tools with this effect. Default: of any.", default=None
     )
     origin: tuple[Origin, ...] | None = key(
-        "Only calls that come from these: model, program, command line, api, langchain, tool. Default: from any.",
+        "Only calls that come from these: model, program, command line, api, langchain, mcp, tool. Default: from any.",
         default=None,
         validator=_not_empty,
     )
