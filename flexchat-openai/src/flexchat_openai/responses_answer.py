@@ -11,6 +11,7 @@ from flexchat_sdk import (
     AnswerParts,
     AssistantPart,
     ChatEvent,
+    MediaPart,
     OpaquePart,
     ProviderData,
     ProviderError,
@@ -40,11 +41,13 @@ from flexchat_sdk import usage_of as read_usage
 from .chat_answer import MALFORMED_CALL, TOOL_USE_FAILED, is_malformed_call, unwrapped
 from .models import charged
 from .responses_items import (
+    IMAGE_CALL,
     SCOPE,
     ItemDraft,
     annotations_of,
     arguments_of,
     id_of,
+    image_of,
     kind_of,
     name_of,
     refusal_of,
@@ -328,6 +331,11 @@ class ResponsesStream:
             return [(draft.position, ReasoningPart(text=text, redacted=not text, provider_data=ours))]
         if draft.kind == "function_call":
             return [(draft.position, _call(draft, ours, ids, is_cut))]
+        if draft.kind == IMAGE_CALL and (image := image_of(item)) is not None:
+            rest = {key: value for key, value in item.items() if key != "result"}
+            made = self._parts.ours({**data, "item": rest})
+            mime_type = f"image/{known_text(item.get('output_format')) or 'png'}"
+            return [(draft.position, MediaPart(kind="image", mime_type=mime_type, data=image, provider_data=made))]
         if draft.kind == "message":
             text, refusal = text_of(item), refusal_of(item)
             placed: list[tuple[int, AssistantPart]] = []

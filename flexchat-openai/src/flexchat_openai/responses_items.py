@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -23,6 +24,19 @@ def kind_of(item: Mapping[str, Any]) -> str:
     if all(isinstance(item.get(key), str) for key in ("call_id", "name", "arguments")):
         return "function_call"
     return "reasoning" if isinstance(item.get("summary"), list) else ""
+
+
+IMAGE_CALL = "image_generation_call"
+"""Item of an image that the service's own tool has made; its ``result`` is the image in Base64."""
+
+
+def image_of(item: Mapping[str, Any]) -> bytes | None:
+    """Return the image that an item brings; None if there is none to read."""
+    result = item.get("result")
+    try:
+        return base64.b64decode(result, validate=True) or None if isinstance(result, str) else None
+    except ValueError:
+        return None
 
 
 def text_of(item: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ refuses a reasoning item without the item that followed it, and that item, by it
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
@@ -186,6 +187,8 @@ class ResponsesRequestWriter:
                 return _Item(item=own, after=after)
             case RefusalPart() if has_begun and data.get("continues"):
                 return None  # the item has gone back with its text
+            case MediaPart(data=bytes(image)) if own:  # kept once, in the part
+                return _Item(item={**own, "result": base64.b64encode(image).decode()}, after=after)
             case TextPart() | RefusalPart() | MediaPart():
                 text = unshown(part) if isinstance(part, MediaPart) else part.text
                 content = [{"type": "output_text", "text": text}]
