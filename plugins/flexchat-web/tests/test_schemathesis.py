@@ -65,7 +65,8 @@ def test_requests_made_up_from_the_document_are_answered_as_it_says(schema, mode
             except schemathesis.errors.FailureGroup as failure:  # not raised: shrinking takes seconds
                 found.append(f"{case.operation.label}: {failure}")
 
-        if mode == "positive" or operation.body or operation.query:
+        any_bytes_fit = operation.path == "/api/media"
+        if mode == "positive" or (operation.body and not any_bytes_fit) or operation.query:
             ask()
     assert len(asked) > (40 if mode == "positive" else 20)
     assert not found, "\n\n".join(found[:5])

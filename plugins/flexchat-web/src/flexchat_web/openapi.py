@@ -46,7 +46,8 @@ _UPLOADS: Mapping[str, Schema] = {
         "type": "object",
         "properties": {"prompt": WORDS, "file": {"type": "string", "format": "binary"}},
         "required": ["prompt"],
-        "description": "The fields of the JSON body, those that are not texts as JSON, and any number of files.",
+        "additionalProperties": False,
+        "description": "Also the other fields of the JSON body, those that are not texts as JSON, and more files.",
     },
 }
 _PARAMETER = re.compile(r"\{([a-z_]+)(?::path)?\}")

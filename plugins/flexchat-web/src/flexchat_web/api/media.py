@@ -63,20 +63,20 @@ def _attachment(entry: Mapping[str, Any], held: Mapping[str, bytes], place: str)
     digest = entry.get("sha256")
     if digest is not None and digest not in held:
         return StoredMedia(digest, name=name)
-    data = held[digest] if digest is not None else decoded(entry["data"], f"{place}.data")
+    data = held[digest] if digest is not None else decoded(entry["data"], f"{place}.data", status=422)
     return checked_part(data, place, name=name, status=422)
 
 
-def decoded(text: str, place: str) -> bytes:
+def decoded(text: str, place: str, *, status: int = 400) -> bytes:
     """Return the bytes of a text in Base64.
 
     Raises:
-        ApiError: 400: it is not in Base64.
+        ApiError: It is not in Base64.
     """
     try:
         return base64.b64decode(text, validate=True)
     except (ValueError, binascii.Error):
-        raise ApiError(400, f"{place}: this is not Base64", kind="request", param=place) from None
+        raise ApiError(status, f"{place}: this is not Base64", kind="request", param=place) from None
 
 
 def checked_part(
