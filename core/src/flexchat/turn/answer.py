@@ -169,6 +169,9 @@ def _assemble_messages(turn: ActiveTurn, rule: ResponseRule) -> None:
         answered = {each.tool_call_id for each in request.history if isinstance(each, ToolMessage)}
         turn.begins_with = tuple([m for m in begins_with if getattr(m, "tool_call_id", None) not in answered])
         messages, repairs = repair_history((*request.history, *turn.begins_with))
+        # The request's instructions come after the conversation's messages, and must not stand after the results.
+        end = next((i for i in range(len(messages), 0, -1) if not isinstance(messages[i - 1], SystemMessage)), 0)
+        messages = (*messages[end:], *messages[:end])
         if not isinstance(messages[-1] if messages else None, ToolMessage):
             raise ChatRequestError("continuation: its results are not of the calls with which the history ends")
     else:

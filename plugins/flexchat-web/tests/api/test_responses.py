@@ -145,6 +145,17 @@ async def test_tools_of_both_sides(asking, told, stream, way):
         assert roles(sent(told)) == ["user", "assistant", "tool", "tool", "assistant", "user"]
 
 
+@pytest.mark.parametrize("store", [True, False])
+async def test_instructions_come_with_the_outputs_of_calls(asking, told, store):
+    """They stand before the dialogue, not after the results."""
+    client = await asking(BOTH, says("A cloud."))
+    more = {"instructions": "Be brief.", "tools": [LOOK], "store": store}
+    first = await ask(client, "Look!", **more)
+    items = [item.model_dump(exclude_none=True) for item in first.output]
+    await ask(client, [{"role": "user", "content": "Look!"}, *items, *output_of(first)], **more)
+    assert roles(sent(told)) == ["system", "user", "assistant", "tool", "tool"]
+
+
 async def test_items_before_the_last_are_stored_with_the_response(asking, told):
     """So that the next one has them."""
     client = await asking(says("c"), says("e"))
