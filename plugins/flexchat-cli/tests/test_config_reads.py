@@ -67,6 +67,7 @@ READ_IT = {
     "mcp list": (),
     "mcp login": ("time",),
     "mcp logout": ("time",),
+    "mcp serve": ("--print-config", "claude"),
     "aliases set": ("fast", "rehearsal/any"),
     "keys list": (),
     "prompts list": (),
