@@ -44,8 +44,7 @@ _UPLOADS: Mapping[str, Schema] = {
     "application/octet-stream": {"type": "string", "format": "binary"},
     "multipart/form-data": {
         "type": "object",
-        "properties": {"prompt": WORDS, "file": {"type": "string", "format": "binary"}},
-        "required": ["prompt"],
+        "properties": {"prompt": TEXT, "file": {"type": "string", "format": "binary"}},
         "additionalProperties": False,
         "description": "Also the other fields of the JSON body, those that are not texts as JSON, and more files.",
     },
