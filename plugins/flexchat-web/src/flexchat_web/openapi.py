@@ -10,7 +10,7 @@ from typing import Any
 import flexchat
 
 from .operations import Call, Json, Operation, Reply
-from .shapes import NULLABLE_TEXT, STREAM_EVENTS, TEXT, WORDS, Schema, listed, record
+from .shapes import NULLABLE_TEXT, STREAM_EVENTS, TEXT, Schema, listed, record
 
 PROBLEM: Schema = {
     **record(
