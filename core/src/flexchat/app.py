@@ -500,8 +500,10 @@ class FlexChat:
         return handles
 
     async def _migrate_media(self) -> None:
-        store = None if self.conversations is None else self.conversations.store
-        if self._has_migrated or not hasattr(store, "media"):
+        if self._has_migrated or self.conversations is None:
+            return
+        store = self.conversations.store
+        if not hasattr(store, "media"):
             return
         try:
             self._has_migrated = not await store.media.migrate()
