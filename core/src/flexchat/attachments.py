@@ -80,12 +80,12 @@ class AttachmentReader:
             StorageError: The store failed.
         """
         parts: list[MediaPart] = []
-        left = MAX_TOTAL_BYTES
+        rest = MAX_TOTAL_BYTES
         for number, item in enumerate(attachments, start=1):
             # One after another: the first that is too much ends it, before the others take memory.
             part = await self._read(item, number)
-            left -= len(part.data or b"")
-            if left < 0:
+            rest -= len(part.data or b"")
+            if rest < 0:
                 raise ChatRequestError(f"the attachments of a message may have {MAX_TOTAL_BYTES:,} bytes together")
             parts.append(part)
         return tuple(parts)

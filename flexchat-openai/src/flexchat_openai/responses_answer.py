@@ -333,9 +333,9 @@ class ResponsesStream:
             return [(draft.position, _call(draft, ours, ids, is_cut))]
         if draft.kind == IMAGE_CALL and (image := image_of(item)) is not None:
             rest = {key: value for key, value in item.items() if key != "result"}
-            made = self._parts.ours({**data, "item": rest})
+            parts = self._parts.ours({**data, "item": rest})
             mime_type = f"image/{known_text(item.get('output_format')) or 'png'}"
-            return [(draft.position, MediaPart(kind="image", mime_type=mime_type, data=image, provider_data=made))]
+            return [(draft.position, MediaPart(kind="image", mime_type=mime_type, data=image, provider_data=parts))]
         if draft.kind == "message":
             text, refusal = text_of(item), refusal_of(item)
             placed: list[tuple[int, AssistantPart]] = []

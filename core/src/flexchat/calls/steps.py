@@ -241,18 +241,18 @@ class KeepApproval:
 
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
         """Let a call that is approved now, or about which nothing was asked, pass straight through."""
-        asked = None if call.asked is None or call.is_approved else call.asked.approval_of(call)
-        if asked is None or call.approval is not None or await call.was_claimed():
+        approval = None if call.asked is None or call.is_approved else call.asked.approval_of(call)
+        if approval is None or call.approval is not None or await call.was_claimed():
             return await rest()
-        question, is_same = asked
+        question, is_same = approval
         if not is_same:
             return ToolResult.failed(call.name, f"Not executed: '{call.name}' was to be approved with other arguments")
         assert call.asker is not None
         reply = await call.asker(call, question)
         if reply.action != "accept":
             return _unapproved(call, reply)
-        shown = question.details.get("arguments")
-        if reply.content.get("arguments", shown) != shown:
+        current = question.details.get("arguments")
+        if reply.content.get("arguments", current) != current:
             text = f"Not executed: a person has changed the arguments of '{call.name}', and no plugin applies that"
             return ToolResult.failed(call.name, text, hint="the policy that required the approval is gone")
         call.note("approved")

@@ -79,11 +79,11 @@ def question_from_row(row: Sequence[Any]) -> PendingQuestion:
     id, question, reply = values.pop("id"), values.pop("question"), values.pop("reply")
     del values["digest"]  # it is in the question
     try:
-        asked = value_from_dict(Question, json.loads(question))
+        inner = value_from_dict(Question, json.loads(question))
         replied = None if reply is None else value_from_dict(Reply, json.loads(reply))
     except (TypeError, ValueError, RecursionError) as error:
         raise StorageError(f"turns: the question {id} cannot be read: {error}") from None
-    return PendingQuestion(question=asked, reply=replied, **values)
+    return PendingQuestion(question=inner, reply=replied, **values)
 
 
 def reply_to_json(reply: Reply, id: str) -> str:

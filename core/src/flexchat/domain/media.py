@@ -273,27 +273,27 @@ def attached_part(data: bytes, *, name: str | None = None, declared: str = "") -
     Raises:
         ValueError: They are none that a model can read, or of another type than declared; the text gives the reason.
     """
-    named = clean_name(name) if name else None
+    label = clean_name(name) if name else None
     declared = declared.partition(";")[0].strip().lower()
     declared = "" if declared in _NO_TYPE else _SAME_TYPE.get(declared, declared)
-    found = detect_type(data) if data else None
+    type = detect_type(data) if data else None
     # Many types are texts: text/csv, application/json, image/svg+xml.
-    is_declared = not declared or declared == found or (found == TEXT and declared not in _BEGINNINGS)
+    is_declared = not declared or declared == type or (type == TEXT and declared not in _BEGINNINGS)
     if not data:
         raise ValueError("it is empty")
     if not is_declared:
-        what = f"begins with {_first_bytes(data)}" if found is None else f"is {found}"
+        what = f"begins with {_first_bytes(data)}" if type is None else f"is {type}"
         raise ValueError(f"it is declared as {_one_line(declared, 80)}, but its content {what}")
-    if found is None:
+    if type is None:
         raise ValueError(
             f"its type is unknown, it begins with {_first_bytes(data)}: attach an image, a PDF, a sound, a video or a "
             "text in UTF-8"
         )
-    if found == "application/pdf" and _IS_ENCRYPTED.search(data):
+    if type == "application/pdf" and _IS_ENCRYPTED.search(data):
         raise ValueError("the PDF is encrypted: save a copy of it without a password")
     if (size := image_size(data)) is not None and (not all(size) or size[0] * size[1] > MAX_PIXELS):
         raise ValueError(f"the image has {size[0]:,} × {size[1]:,} pixels, at most {MAX_PIXELS:,} in all are allowed")
-    return MediaPart(kind=kind_of(found), mime_type=found, data=data, name=named)
+    return MediaPart(kind=kind_of(type), mime_type=type, data=data, name=label)
 
 
 def _first_bytes(data: bytes) -> str:

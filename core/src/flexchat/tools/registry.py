@@ -182,11 +182,11 @@ class ToolRegistry:
     def refuse_clashes(self, tools: Iterable[ToolDefinition]) -> None:
         """Raise ChatRequestError if a tool that a caller runs has the name of one of these."""
         for at, tool in enumerate(tools):
-            found = next((own for own in self.list() if own.name == tool.name), None)
-            if found is not None:
-                place = f"the tool source '{found.source}'" if found.source else "the configuration"
+            own = next((own for own in self.list() if own.name == tool.name), None)
+            if own is not None:
+                place = f"the tool source '{own.source}'" if own.source else "the configuration"
                 raise ChatRequestError(
-                    f"caller_tools[{at}]: the caller's tool '{tool.name}' has the name of the tool '{found.name}' of "
+                    f"caller_tools[{at}]: the caller's tool '{tool.name}' has the name of the tool '{own.name}' of "
                     f"{place}, and a model could not choose between them: rename the caller's"
                 )
 

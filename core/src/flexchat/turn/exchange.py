@@ -207,8 +207,8 @@ def _build_request(
         registry, tools, tool_format = turn.parts.tools.get_registry(), turn.tools, llm.provider.tool_format(model)
         # A tool that its source has lost since it was offered is no longer sent.
         if not registry.still_has(tools):
-            found = [(name, tools.get(name)) for name in offered]
-            offered = tuple([name for name, tool in found if tool and (tool.is_callers or registry.now(tool))])
+            pairs = [(name, tools.get(name)) for name in offered]
+            offered = tuple([name for name, tool in pairs if tool and (tool.is_callers or registry.now(tool))])
         changes["tools"] = tools.wire_tools(tool_format, offered)
         for name, reason in tools.dropped_by(tool_format, offered).items():
             warning = f"'{llm.name}' was not offered {name}: {reason}"

@@ -369,9 +369,9 @@ class Journal:
 
     def approval_of(self, call: Call) -> tuple[Question, bool] | None:
         """Return the last question that asked for a call's approval, and whether it was about these arguments."""
-        if (asked := self._approvals.get(call.path)) is None:
+        if (entry := self._approvals.get(call.path)) is None:
             return None
-        return asked[0], asked[1] == digest_of(call.name, None, call.arguments)
+        return entry[0], entry[1] == digest_of(call.name, None, call.arguments)
 
     def was_asking(self, place: str) -> bool:
         """Return whether the run of a call that broke off was waiting for a reply, and had changed nothing before.
@@ -439,12 +439,12 @@ def _place_of(place: str, digest: str, question: Question) -> _Place:
 
 async def read_media(store: TurnJournal, entries: Sequence[JournalEntry], *, tenant: str) -> dict[str, bytes]:
     """Return the media of recorded steps by their digests. Raises StorageError."""
-    found: dict[str, bytes] = {}
+    media: dict[str, bytes] = {}
     if hasattr(store, "media"):
         for digest in digests_in(json.dumps(entry.data, separators=(",", ":"), default=str) for entry in entries):
             with contextlib.suppress(UnknownMediaError):  # an argument may look like one
-                found[digest] = await store.media.read(digest, tenant=tenant)
-    return found
+                media[digest] = await store.media.read(digest, tenant=tenant)
+    return media
 
 
 def request_to_json(request: ChatRequest, media: MutableMapping[str, bytes] | None = None) -> Any:

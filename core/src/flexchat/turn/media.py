@@ -44,15 +44,15 @@ async def shown_messages(turn: ActiveTurn, messages: tuple[Message, ...], llm: L
             limits = attrs.evolve(limits, max_side=limits.max_side_of_many)
     takes = getattr(llm.provider, "takes_in_results", None)
     showing = _Showing(turn, limits, f"{llm.name}/{model}", None if takes is None else lambda part: takes(model, part))
-    shown = list(messages)
+    results = list(messages)
     # The newest first: where there are too many, the oldest are left out.
     for at in range(len(messages) - 1, -1, -1):
         message = messages[at]
         if type(message) is UserMessage and message.media:
-            shown[at] = await showing.of_user(message, is_own=any(message is own for own in turn.begins_with))
+            results[at] = await showing.of_user(message, is_own=any(message is own for own in turn.begins_with))
         elif type(message) is ToolMessage and message.media:
-            shown[at] = with_accepted_media(message, showing.fits_result)
-    return tuple(shown)
+            results[at] = with_accepted_media(message, showing.fits_result)
+    return tuple(results)
 
 
 @attrs.define
@@ -74,15 +74,15 @@ class _Showing:
     async def of_user(self, message: UserMessage, *, is_own: bool) -> UserMessage:
         texts, media = [message.content] if message.content else [], []
         for number, part in enumerate(message.media):
-            shown = await self._part(message.memo, number, part, is_own=is_own)
-            texts.append(shown) if isinstance(shown, str) else media.append(shown)
+            piece = await self._part(message.memo, number, part, is_own=is_own)
+            texts.append(piece) if isinstance(piece, str) else media.append(piece)
         if media == [*message.media]:
             return message
         key = ("shown", tuple(texts), tuple(map(id, media)))
-        found: UserMessage | None = message.memo.get(key)
-        if found is None:
-            found = message.memo[key] = UserMessage("\n\n".join(texts), media=tuple(media))
-        return found
+        reduced: UserMessage | None = message.memo.get(key)
+        if reduced is None:
+            reduced = message.memo[key] = UserMessage("\n\n".join(texts), media=tuple(media))
+        return reduced
 
     async def _part(self, memo: dict[Any, Any], number: int, part: MediaPart, *, is_own: bool) -> MediaPart | str:
         """Return what a model is sent of a part: the part, a smaller one, or a text."""
@@ -178,8 +178,8 @@ async def _remembered(
     """Work on data once for each message, which lives as long as its conversation is in memory."""
     if key not in memo:
         memo[key] = await work(data)
-    found: T = memo[key]
-    return found
+    value: T = memo[key]
+    return value
 
 
 def _as_text(part: MediaPart, text: str) -> str:

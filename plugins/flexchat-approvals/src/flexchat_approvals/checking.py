@@ -77,8 +77,8 @@ def _unknown_arguments(policy: Policy, tools: Sequence[ToolDefinition]) -> Itera
     parameters = [tool.parameters.get("properties") or {} for tool in tools]
     about = (policy.when or {}).get("properties", {})
     if about and parameters and all(parameters):
-        known = sorted(set().union(*parameters))
-        yield from ((name, did_you_mean(name, known)) for name in about if name not in known)
+        names = sorted(set().union(*parameters))
+        yield from ((name, did_you_mean(name, names)) for name in about if name not in names)
 
 
 def _covers(earlier: Policy, later: Policy, tools: Sequence[Set[str]]) -> bool:

@@ -84,22 +84,22 @@ def write_media(turn: Turn, folder: str | None, terminal: Terminal) -> None:
     Raises:
         UsageError: The folder cannot be written to.
     """
-    made = made_media(turn)
-    for part in made if folder is None else ():
+    media = made_media(turn)
+    for part in media if folder is None else ():
         terminal.say(f"{in_brief(part) if part.data else part.url} (-O FOLDER writes it to a file)", "dim")
     if folder is None:
         return
     path = located(folder)
     try:
         path.mkdir(parents=True, exist_ok=True)
-        for part in made:
+        for part in media:
             if part.data is None:
                 terminal.say(f"{part.mime_type}: {part.url}")
             else:
                 terminal.say(f"written: {_write(part, path)} {in_brief(part)}")
     except OSError as error:
         raise UsageError(f"-O {folder}: {error.strerror or error}") from None
-    if not made:
+    if not media:
         terminal.say(f"note: the model made no media, nothing was written to {folder}", "dim")
 
 

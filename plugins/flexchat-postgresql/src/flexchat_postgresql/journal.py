@@ -659,8 +659,8 @@ class PostgresqlJournal:
         """
         bounds = journal_rows.id_range(id, UnknownTurnError)
         rows = await connection.rows(statement, {"tenant": tenant, **bounds, **values})
-        found = journal_rows.pick(rows, id, UnknownTurnError)[0]
-        return _turn(rows[0]), [row[len(_FIELDS) :] for row in rows if row[0] == found]
+        match = journal_rows.pick(rows, id, UnknownTurnError)[0]
+        return _turn(rows[0]), [row[len(_FIELDS) :] for row in rows if row[0] == match]
 
 
 async def _use_media(connection: Connection, turn: JournaledTurn, entries: Sequence[JournalEntry]) -> None:

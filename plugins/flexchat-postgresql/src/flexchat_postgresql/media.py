@@ -125,10 +125,10 @@ class PostgresqlMedia:
     async def read(self, sha256: str, *, tenant: str) -> bytes:
         """Return the bytes of a medium; see MediaStore."""
         async with self._connections.transaction() as connection:
-            found = await _load(connection, check_tenant(tenant), {sha256})
-        if sha256 not in found:
+            media = await _load(connection, check_tenant(tenant), {sha256})
+        if sha256 not in media:
             raise UnknownMediaError(sha256)
-        return found[sha256]
+        return media[sha256]
 
     def pieces(self, sha256: str, *, tenant: str) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of a medium; see MediaStore."""

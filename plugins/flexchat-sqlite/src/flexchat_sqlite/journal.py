@@ -355,16 +355,16 @@ class SqliteJournal:
 
     async def watch(self) -> AsyncGenerator[str, None]:
         """Yield the ids of changed turns; see TurnJournal."""
-        version, seen = await self._database.version(), -1
+        version, last = await self._database.version(), -1
 
         def read(database: sqlite3.Connection) -> builtins.list[tuple[int, str]]:
-            return database.execute(_CHANGES, (seen,)).fetchall()
+            return database.execute(_CHANGES, (last,)).fetchall()
 
         while True:
             rows = await self._database.read_soon(read)
             # Without the last one seen, others may have been deleted since.
-            ids = {turn for _, turn in rows[1:]} if rows and rows[0][0] == seen else {""}
-            seen = rows[-1][0] if rows else -1
+            ids = {turn for _, turn in rows[1:]} if rows and rows[0][0] == last else {""}
+            last = rows[-1][0] if rows else -1
             for id in ids:
                 yield id
             version = await self._database.change(version, poll_s=POLL_S)

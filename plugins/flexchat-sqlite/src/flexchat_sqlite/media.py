@@ -91,10 +91,10 @@ class SqliteMedia:
     async def read(self, sha256: str, *, tenant: str) -> bytes:
         """Return the bytes of a medium; see MediaStore."""
         check_tenant(tenant)
-        found = await self._database.read(lambda database: load(database, tenant, {sha256}))
-        if sha256 not in found:
+        media = await self._database.read(lambda database: load(database, tenant, {sha256}))
+        if sha256 not in media:
             raise UnknownMediaError(sha256)
-        return found[sha256]
+        return media[sha256]
 
     def pieces(self, sha256: str, *, tenant: str) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of a medium; see MediaStore."""

@@ -69,11 +69,11 @@ def collect_operations(serving: Serving) -> Iterator[Operation]:
 def collect_apps(serving: Serving, operations: Iterable[Operation]) -> Iterator[MountedApp]:
     """Yield the apps of plugins that take the place of nothing else."""
     hook, mounted = "flexchat_web_apps", list[MountedApp]()
-    taken = [*(operation.path for operation in operations), "/static/", "/"]
+    paths = [*(operation.path for operation in operations), "/static/", "/"]
     for plugin, app in _offers(serving, hook, MountedApp):
         if any(app.answers(other.path) or other.answers(app.path) for other in mounted):
             _leave_out(plugin, hook, f"another plugin has mounted an app at {app.path}")
-        elif clash := [path for path in taken if app.answers(path)]:
+        elif clash := [path for path in paths if app.answers(path)]:
             _leave_out(plugin, hook, f"{clash[0]} is FlexChat's own")
         else:
             mounted.append(app)

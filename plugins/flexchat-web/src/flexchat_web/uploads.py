@@ -144,7 +144,7 @@ async def read_form(upload: Upload, texts: Collection[str]) -> dict[str, Any]:
     boundary = parse_options_header(upload.content_type)[1].get(b"boundary", b"")
     if not re.fullmatch(rb"[0-9A-Za-z'()+_,./:=? -]{1,70}", boundary):
         raise ApiError(400, "the form cannot be read: its Content-Type has no valid boundary")
-    body, files, left = dict[str, Any](), list[dict[str, str]](), MAX_FIELD_BYTES
+    body, files, rest = dict[str, Any](), list[dict[str, str]](), MAX_FIELD_BYTES
     async with aclosing(_parts(upload.pieces, boundary)) as events:
         async for part in events:
             assert isinstance(part, _Part)
@@ -165,8 +165,8 @@ async def read_form(upload: Upload, texts: Collection[str]) -> dict[str, Any]:
             value = bytearray()
             async for piece in _data(events):
                 value += piece
-                left -= len(piece)
-                if left < 0:
+                rest -= len(piece)
+                if rest < 0:
                     raise _refused(f"the fields of the form have more than {MAX_FIELD_BYTES:,} bytes", 413)
             body[part.name] = _field(part.name, bytes(value), is_text=part.name in texts)
     if files:

@@ -119,7 +119,7 @@ class Calls:
     async def submit(self, caller: Caller, tool: str, arguments: Mapping[str, Any]) -> str:
         """Keep a call as a turn that begins later; return the turn's id."""
         call = RequestedCall(name=tool, arguments=arguments, origin="mcp")
-        return await self._kept(caller, call=call)
+        return await self._submit(caller, call=call)
 
     async def submit_message(self, caller: Caller, arguments: Mapping[str, Any]) -> str:
         """Keep a message to the chat as a turn that begins later; return the turn's id."""
@@ -128,7 +128,7 @@ class Calls:
             conversation is None or (isinstance(conversation, str) and conversation)
         ):
             raise ToolError("ask takes a message and, to go on with a conversation, its id: texts")
-        return await self._kept(caller, message=message, conversation=conversation)
+        return await self._submit(caller, message=message, conversation=conversation)
 
     def outcome_result(
         self, caller: Caller, outcome: Outcome, output: Mapping[str, Any] | None = None
@@ -190,7 +190,7 @@ class Calls:
             return self.outcome_result(caller, Outcome(id="", status="failed", error=str(error)))
         return self.outcome_result(caller, Outcome(id=turn.id, status=turn.status, turn=turn, error=turn.error))
 
-    async def _kept(self, caller: Caller, **what: Any) -> str:
+    async def _submit(self, caller: Caller, **what: Any) -> str:
         try:
             return await self.turns.submit(caller.chat, caller.tenant, key=caller.key, **what)
         except FlexChatError as error:
@@ -220,9 +220,9 @@ class Calls:
             MCPError: Only the client could answer, and it has not declared that it can.
         """
         questions = names_of(row.question for row in outcome.open)
-        asked = {name: each for name, each in questions.items() if can_answer(each, caller.capabilities)}
-        if caller.is_modern and asked:
-            requests = {name: request_of(each) for name, each in asked.items()}
+        fitting = {name: each for name, each in questions.items() if can_answer(each, caller.capabilities)}
+        if caller.is_modern and fitting:
+            requests = {name: request_of(each) for name, each in fitting.items()}
             return {
                 "resultType": "input_required",
                 "inputRequests": requests,
@@ -264,9 +264,9 @@ class Calls:
             MCPError: A question has had another reply, or there is no such turn.
         """
         try:
-            asked = await caller.chat.pending(tenant=caller.tenant, turn=id, states=None)
+            all_questions = await caller.chat.pending(tenant=caller.tenant, turn=id, states=None)
             # The newest first: one that is asked again has the name.
-            questions = names_of(row.question for row in sorted(asked, key=lambda row: row.state != "open"))
+            questions = names_of(row.question for row in sorted(all_questions, key=lambda row: row.state != "open"))
             replies = {
                 question.id: reply
                 for name, question in questions.items()

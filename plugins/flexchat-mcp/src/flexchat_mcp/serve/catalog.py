@@ -76,16 +76,16 @@ class Catalog:
         """Return the tools under the names that clients use, sorted by them."""
         if self._tools is not None:
             return self._tools
-        manager, found = self.chat.tools, dict[str, ToolDefinition]()
+        manager, by_name = self.chat.tools, dict[str, ToolDefinition]()
         for rule in self._rules():
             await manager.ready_for(rule)
             offer = manager.offer_to(rule)
             for tool in offer.list():
                 name = tool.name if _NAME.fullmatch(tool.name) else offer.wire_name(tool.name)
-                found.setdefault(name, tool)
+                by_name.setdefault(name, tool)
         for name in self.own():
-            found.pop(name, None)
-        tools = dict(sorted(found.items()))
+            by_name.pop(name, None)
+        tools = dict(sorted(by_name.items()))
         if not manager.sources.by_name:
             self._tools = tools
         return tools
@@ -182,10 +182,10 @@ class Catalog:
         if store is None:
             return None
         try:
-            found = await _find(store, collection, id)
+            document = await _find(store, collection, id)
         except UnknownCollectionError:
             return None
-        return None if found is None else resource_content(uri, "text/plain", found)
+        return None if document is None else resource_content(uri, "text/plain", document)
 
     def _rules(self) -> Sequence[ResponseRule]:
         rules = self.chat.config.responses

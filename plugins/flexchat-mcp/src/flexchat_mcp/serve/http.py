@@ -203,11 +203,11 @@ class _Manager(StreamableHTTPSessionManager):
     ) -> None:
         headers, declared = dict(scope["headers"]), {}
         if (id := headers.get(SESSION, b"").decode("latin-1")) != "":
-            found = self._served.declared_in(id[:MAX_SESSION_CHARS], scope["flexchat.tenant"])
-            if found is None:
+            client = self._served.declared_in(id[:MAX_SESSION_CHARS], scope["flexchat.tenant"])
+            if client is None:
                 await _refuse(send, 404, types.INVALID_REQUEST, "there is no such session: initialize again")
                 return
-            declared = dict(found)
+            declared = dict(client)
         transport = StreamableHTTPServerTransport(mcp_session_id=None)
 
         async def serve(*, task_status: Any = anyio.TASK_STATUS_IGNORED) -> None:

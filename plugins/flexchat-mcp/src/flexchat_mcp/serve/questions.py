@@ -33,11 +33,11 @@ def request_of(question: Question) -> dict[str, Any]:
 
 def names_of(questions: Iterable[Question]) -> dict[str, Question]:
     """Return questions by the names under which the client answers: their own (``details={"name": …}``), or ids."""
-    named: dict[str, Question] = {}
+    by_name: dict[str, Question] = {}
     for question in questions:
         name = question.details.get("name")
-        named[name if isinstance(name, str) and name and name not in named else question.id] = question
-    return named
+        by_name[name if isinstance(name, str) and name and name not in by_name else question.id] = question
+    return by_name
 
 
 def can_answer(question: Question, capabilities: types.ClientCapabilities | None) -> bool:

@@ -178,17 +178,17 @@ class McpServer:
     async def _read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> dict[str, Any]:
         uri = str(params.uri)
         async with self.caller(ctx) as caller:
-            found = caller.catalog.resource(uri)
+            resource = caller.catalog.resource(uri)
             try:
-                if found is None:
+                if resource is None:
                     content = await caller.catalog.document(uri)
-                elif found[0].tool is None:
-                    content = caller.catalog.content(found[0])
+                elif resource[0].tool is None:
+                    content = caller.catalog.content(resource[0])
                 else:
-                    result = await self._made_by(caller, found[0], found[1], params)
+                    result = await self._made_by(caller, resource[0], resource[1], params)
                     if isinstance(result, dict):
                         return result
-                    content = _content(uri, found[0], result)
+                    content = _content(uri, resource[0], result)
             except OSError as error:
                 raise MCPError(code=types.INTERNAL_ERROR, message=f"it cannot be read: {error.strerror}") from None
             if content is None:

@@ -110,8 +110,8 @@ class TasksExtension(Extension):
     ) -> Callable[[ServerRequestContext[Any, Any], Any], Awaitable[HandlerResult]]:
         async def handler(ctx: ServerRequestContext[Any, Any], params: TaskParams) -> HandlerResult:
             headers = getattr(ctx.request, "headers", {})
-            if (named := headers.get(NAME_HEADER)) is not None and named != params.task_id:
-                text = f"the header Mcp-Name names {named[:100]!r}, the request another task"
+            if (name := headers.get(NAME_HEADER)) is not None and name != params.task_id:
+                text = f"the header Mcp-Name names {name[:100]!r}, the request another task"
                 raise MCPError(code=types.HEADER_MISMATCH, message=text)
             async with self._open_caller(ctx) as caller:
                 if not supports_tasks(caller):
@@ -133,11 +133,11 @@ class TasksExtension(Extension):
             return {**metadata, "status": "working"}
         if outcome.open:
             questions = names_of(each.question for each in outcome.open)
-            asked = {name: each for name, each in questions.items() if can_answer(each, caller.capabilities)}
-            if not asked:
+            fitting = {name: each for name, each in questions.items() if can_answer(each, caller.capabilities)}
+            if not fitting:
                 text = "; ".join(each.message for each in questions.values())
                 return {**metadata, "status": "working", "statusMessage": f"waits for a person's reply: {text}"}
-            requests = {name: request_of(each) for name, each in asked.items()}
+            requests = {name: request_of(each) for name, each in fitting.items()}
             return {**metadata, "status": "input_required", "inputRequests": requests}
         return {**metadata, **_end(caller, outcome, self._calls)}
 

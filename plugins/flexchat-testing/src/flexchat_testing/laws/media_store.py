@@ -198,9 +198,9 @@ class MediaConformance(Conformance):
             uploads = [each.media.add(bytes([n]) * 300, tenant="t") for n in range(4) for each in (first, second)]
             uploads += [each.media.add(_arriving(bytes([n]) * 300), tenant="t") for n in (5, 6) for each in (first,)]
             results = await asyncio.gather(*uploads, return_exceptions=True)
-            kept = {result for result in results if isinstance(result, str)}
+            digests = {result for result in results if isinstance(result, str)}
             others = [result for result in results if not isinstance(result, str | MediaQuotaError)]
-            expect((len(kept), others), (3, []), "the digests of 300 bytes each that a quota of 1,000 admits")
+            expect((len(digests), others), (3, []), "the digests of 300 bytes each that a quota of 1,000 admits")
 
     @law("durable")
     async def test_media_survive_closing(self, folder: Path) -> None:

@@ -116,8 +116,8 @@ class PendingConformance(Conformance):
         await _asking(store, _question("q1", "a1"), _question("q2", "a1"))
         replied = await store.journal.answer("q2", tenant="t", reply=YES, by="ann")
         withdrawn = [attrs.evolve(_question(id, "a1"), state="withdrawn") for id in ("q1", "q2")]
-        written = [*withdrawn, _question("q3", "a1")]
-        await store.journal.write(turn("a1"), entries(3), lease_s=None, questions=written)
+        questions = [*withdrawn, _question("q3", "a1")]
+        await store.journal.write(turn("a1"), entries(3), lease_s=None, questions=questions)
         states = [(await store.journal.question(id, tenant="t")).state for id in ("q1", "q2", "q3")]
         expect(states, ["withdrawn", "replied", "open"], "the questions afterwards")
         expect(await store.journal.question("q2", tenant="t"), replied, "the question with a reply")

@@ -96,8 +96,8 @@ def read_caller_tools(functions: Sequence[Mapping[str, Any]], body: Mapping[str,
 
 
 def _name(tool: Any) -> Any:
-    named = tool.get("function", tool) if isinstance(tool, Mapping) else {}
-    return named.get("name") if isinstance(named, Mapping) else None
+    function = tool.get("function", tool) if isinstance(tool, Mapping) else {}
+    return function.get("name") if isinstance(function, Mapping) else None
 
 
 def renamed(error: ChatRequestError) -> ApiError | ChatRequestError:
@@ -148,7 +148,7 @@ class HeldAnswers:
             store = chat.conversations.store
             question = next((m for m in turn.response.messages if isinstance(m, UserMessage)), UserMessage(""))
             at = datetime.now(UTC).isoformat(timespec="milliseconds")
-            kept = ConversationTurn(
+            entry = ConversationTurn(
                 id=turn.id,
                 messages=(question, *inside),
                 at=at,
@@ -157,7 +157,7 @@ class HeldAnswers:
                 tool_calls=turn.response.tool_calls,
                 shown=turn.content,
             )
-            await store.append(PREFIX + turn.id, kept, tenant=tenant)
+            await store.append(PREFIX + turn.id, entry, tenant=tenant)
             await self._sweep(chat, tenant)
         return [(id_of(turn.id, at), call) for at, call in enumerate(calls)]
 
@@ -186,8 +186,8 @@ class HeldAnswers:
 
     def soft(self, tenant: str, call: str) -> tuple[Message, ...] | None:
         """Return the answer that began with a call of this id, if it is remembered."""
-        held = self._held.get((tenant, call))
-        return None if held is None else held.messages
+        answer = self._held.get((tenant, call))
+        return None if answer is None else answer.messages
 
     def _remember(self, key: tuple[str, str], messages: tuple[Message, ...]) -> None:
         self._held.pop(key, None)
@@ -210,10 +210,10 @@ class HeldAnswers:
                     await own.delete(info.id)
             if len(page) < 200:
                 return
-            kept = [info.id for info in page if not info.id.startswith(PREFIX)]
-            if not kept:
+            others = [info.id for info in page if not info.id.startswith(PREFIX)]
+            if not others:
                 return
-            before = kept[-1]
+            before = others[-1]
 
 
 def id_of(turn: str, at: int) -> str:
@@ -269,14 +269,14 @@ async def with_held(
             id = entry.get("tool_call_id")
             result.append({**entry, "tool_call_id": ids.get(id or "", id)})
             continue
-        given = [call.get("id") or "" for call in calls or ()]
-        matches = [match for id in given if (match := _ID.fullmatch(id))]
-        messages = held.soft(tenant, given[0]) if given and not matches else None
+        call_ids = [call.get("id") or "" for call in calls or ()]
+        matches = [match for id in call_ids if (match := _ID.fullmatch(id))]
+        messages = held.soft(tenant, call_ids[0]) if call_ids and not matches else None
         for match in matches:
             found = await held.find(chat, tenant, match[1])
             numbered = dict(enumerate(open_calls(found or ())))
             if found is None or int(match[2]) not in numbered:
-                raise unknown_call(match[0], f"{name}[{at}].tool_calls[{given.index(match[0])}].id")
+                raise unknown_call(match[0], f"{name}[{at}].tool_calls[{call_ids.index(match[0])}].id")
             ids[match[0]], messages = numbered[int(match[2])].id, found
         result += [entry] if messages is None else messages
     return result
@@ -308,18 +308,18 @@ async def results_of(
             turns = await chat.conversations.of(tenant).turns(conversation)
         except UnknownConversationError:
             turns = ()
-    question, known = "", dict[str, tuple[str, AssistantMessage, ToolCall]]()
+    question, calls = "", dict[str, tuple[str, AssistantMessage, ToolCall]]()
     for turn in turns:
         question = next((m.content for m in turn.messages if isinstance(m, UserMessage)), question)
         message = next((m for m in reversed(turn.messages) if isinstance(m, AssistantMessage)), AssistantMessage())
         for at, call in enumerate(open_calls(turn.messages)):
-            known[call.id] = known[id_of(turn.id, at)] = question, message, call
+            calls[call.id] = calls[id_of(turn.id, at)] = question, message, call
     read: list[Any] = []
     for at, entry in enumerate(entries):
         id = entry.get("tool_call_id") or ""
-        if id not in known:
+        if id not in calls:
             raise unknown_call(id, f"{name}[{at}].tool_call_id")
-        question, message, call = known[id]
+        question, message, call = calls[id]
         read += [message] * (message not in read) + [{**entry, "tool_call_id": call.id}]
     try:
         results = [m for m in read_history(read, name) if isinstance(m, ToolMessage)]

@@ -104,10 +104,10 @@ class ContentReader:
         self._bytes_left -= len(data)
         if self._bytes_left < 0:
             raise refused(place, f"the images, sounds and files of a request have more than {MAX_FORM_BYTES:,} bytes")
-        found = checked_part(data, place, name=name if isinstance(name, str) else None, declared=declared)
-        if kind in ("image_url", "input_image") and found.kind != "image":
-            raise refused(place, f"this is {found.mime_type}, not an image")
-        return found
+        checked = checked_part(data, place, name=name if isinstance(name, str) else None, declared=declared)
+        if kind in ("image_url", "input_image") and checked.kind != "image":
+            raise refused(place, f"this is {checked.mime_type}, not an image")
+        return checked
 
     async def _content(self, own: Mapping[str, Any], place: str) -> tuple[bytes, str]:
         """Return the bytes of an image or a file, and the type that is declared for them."""
@@ -118,15 +118,15 @@ class ContentReader:
             at = f"{place}.{key}"
             value = _text(value, at)
             if key == "file_id":
-                return await self._kept(value, at), ""
+                return await self._read_stored(value, at), ""
             if match := _DATA_URL.match(value):
                 return decoded(value[match.end() :], at), match[1]
             if key == "file_data":
                 return decoded(value, at), ""
-            return await self._fetched(value, at), ""
+            return await self._fetch(value, at), ""
         raise refused(place, "it has neither a URL nor data")
 
-    async def _kept(self, sha256: str, place: str) -> bytes:
+    async def _read_stored(self, sha256: str, place: str) -> bytes:
         store = media_store(self._chat)
         try:
             if store is None:
@@ -136,7 +136,7 @@ class ContentReader:
             text = "there is no such file: the id of a file is the sha256 that POST /api/media returns"
             raise refused(place, text) from None
 
-    async def _fetched(self, url: str, place: str) -> bytes:
+    async def _fetch(self, url: str, place: str) -> bytes:
         if not url.lower().startswith(("http://", "https://")):
             raise refused(place, "this is neither an http(s) address nor a data: URL in Base64")
         fetcher, most, started = (

@@ -31,8 +31,8 @@ operation = Operations("openai")
 
 
 def _refusal(body: Any) -> str | None:
-    given = body.get("input") if isinstance(body, dict) else None
-    first = given[0] if isinstance(given, list) and given else None
+    texts = body.get("input") if isinstance(body, dict) else None
+    first = texts[0] if isinstance(texts, list) and texts else None
     if isinstance(first, int | list):
         return "input: this server embeds texts, and does not read arrays of tokens"
     return None
@@ -78,7 +78,7 @@ async def create_embeddings(call: Call, chat: FlexChat) -> Reply:
     texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
     size = None if body.get("dimensions") is None else int(body["dimensions"])
     try:
-        made = await chat.embed(texts, llm=llm, model=model, dimensions=size)
+        result = await chat.embed(texts, llm=llm, model=model, dimensions=size)
     except ProviderRequestError as error:
         if error.kind != "unsupported_feature":
             raise
@@ -87,9 +87,9 @@ async def create_embeddings(call: Call, chat: FlexChat) -> Reply:
     is_text = body.get("encoding_format") == "base64"
     data = [
         {"object": "embedding", "index": index, "embedding": _in_base64(vector) if is_text else [*vector]}
-        for index, vector in enumerate(made.vectors)
+        for index, vector in enumerate(result.vectors)
     ]
-    tokens = (made.usage.input_tokens if made.usage is not None else None) or 0
+    tokens = (result.usage.input_tokens if result.usage is not None else None) or 0
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return Json({"object": "list", "model": body["model"], "data": data, "usage": usage})
 

@@ -75,8 +75,8 @@ class _Asked(Reading):
 
     def facts(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of the response that depend on where it is stored."""
-        named = {"conversation": {"id": self.conversation}} if body.get("conversation") else {}
-        return {"store": self.conversation is not None, **named}
+        extra = {"conversation": {"id": self.conversation}} if body.get("conversation") else {}
+        return {"store": self.conversation is not None, **extra}
 
 
 @operation(
@@ -260,7 +260,7 @@ def _refused(param: str, text: str) -> ApiError:
 @operation("GET", "/v1/responses/{id}", answer=RESPONSE, openai_errors=True)
 async def show_response(call: Call, chat: FlexChat) -> Reply:
     """Return a stored response: as far as it has got, if it runs in the background."""
-    return Json(await _stored(chat, call.tenant, await _row(chat, call.tenant, call.path["id"])))
+    return Json(await _read_response(chat, call.tenant, await _row(chat, call.tenant, call.path["id"])))
 
 
 @operation("POST", "/v1/responses/{id}/cancel", answer=RESPONSE, problems=(404, 409, 503), openai_errors=True)
@@ -271,7 +271,7 @@ async def cancel_response(call: Call, chat: FlexChat) -> Reply:
         await chat.cancel_turn(row.id, tenant=call.tenant, by=call.user)
         call.serving.shared(Turns).wake()
         row = await _row(chat, call.tenant, call.path["id"])
-    return Json(await _stored(chat, call.tenant, row))
+    return Json(await _read_response(chat, call.tenant, row))
 
 
 @operation(
@@ -283,7 +283,7 @@ async def cancel_response(call: Call, chat: FlexChat) -> Reply:
 async def list_input_items(call: Call, chat: FlexChat) -> Reply:
     """List what a stored response was the answer to: the user's message, or results of the client's tools."""
     row = await _row(chat, call.tenant, call.path["id"])
-    _, turn = await _kept(chat, call.tenant, row)
+    _, turn = await _read_turns(chat, call.tenant, row)
     messages: Sequence[Message] = () if turn is None else turn.messages
     items = items_of([*takewhile(lambda message: not isinstance(message, AssistantMessage), messages)])[::-1]
     ids = {"first_id": items[0]["id"] if items else None, "last_id": items[-1]["id"] if items else None}
@@ -302,7 +302,7 @@ async def delete_response(call: Call, chat: FlexChat) -> Reply:
     row = await _row(chat, call.tenant, call.path["id"])
     assert chat.conversations is not None
     own = chat.conversations.of(call.tenant)
-    turns, _ = await _kept(chat, call.tenant, row)
+    turns, _ = await _read_turns(chat, call.tenant, row)
     if others := [turn.id for turn in turns if turn.id != row.id and inside_of(turn.messages) and turn.model]:
         text = f"its conversation has other responses ('resp_{others[0]}'): delete it whole, /api/conversations/{{id}}"
         raise ApiError(409, text, kind="response-in-conversation", param="id", code=None)
@@ -310,7 +310,7 @@ async def delete_response(call: Call, chat: FlexChat) -> Reply:
     return Json({"id": call.path["id"], "object": "response", "deleted": True})
 
 
-async def _kept(chat: FlexChat, tenant: str, row: JournaledTurn) -> tuple[Sequence[ConversationTurn], Any]:
+async def _read_turns(chat: FlexChat, tenant: str, row: JournaledTurn) -> tuple[Sequence[ConversationTurn], Any]:
     assert chat.conversations is not None
     try:
         turns = await chat.conversations.of(tenant).turns(row.conversation)
@@ -319,9 +319,9 @@ async def _kept(chat: FlexChat, tenant: str, row: JournaledTurn) -> tuple[Sequen
     return turns, next((turn for turn in turns if turn.id == row.id), None)
 
 
-async def _stored(chat: FlexChat, tenant: str, row: JournaledTurn) -> dict[str, Any]:
+async def _read_response(chat: FlexChat, tenant: str, row: JournaledTurn) -> dict[str, Any]:
     """Return a stored response."""
-    turns, turn = await _kept(chat, tenant, row)
+    turns, turn = await _read_turns(chat, tenant, row)
     _, steps = await chat.turn(row.id, tenant=tenant)
     request: Mapping[str, Any] = next(
         (step.data["request"] for step in steps if step.kind in ("accepted", "started")), {}

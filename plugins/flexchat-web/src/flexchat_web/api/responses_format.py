@@ -138,7 +138,7 @@ def refusal(body: Any) -> str | None:
     for index, tool in enumerate(tools if isinstance(tools := fields.get("tools"), list) else ()):
         if isinstance(tool, dict) and tool.get("type") != "function":
             return f"tools[{index}].type: a client's tools are functions here, not {tool.get('type')!r:.40}"
-    for index, name in enumerate(wanted if isinstance(wanted := fields.get("include"), list) else ()):
+    for index, name in enumerate(names if isinstance(names := fields.get("include"), list) else ()):
         if name not in _INCLUDED:
             return f"include[{index}]: this server does not return {name!r:.60}"
     for index, item in enumerate(items if isinstance(items := fields.get("input"), list) else ()):

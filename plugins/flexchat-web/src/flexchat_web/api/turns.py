@@ -226,8 +226,8 @@ class Turns:
             try:
                 stored, new_events = await self.stored(id, tenant, after if latest else max(after - 1, 0))
                 if new_events and new_events[0].number == after:  # the one that the listener has had last
-                    known, *new_events = new_events
-                    latest = None if known.name == SUSPENDED else known.name
+                    latest_event, *new_events = new_events
+                    latest = None if latest_event.name == SUSPENDED else latest_event.name
                 for event in new_events:
                     if event.number != after + 1:
                         raise _events_gone(stored)
