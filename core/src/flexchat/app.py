@@ -91,6 +91,7 @@ T = TypeVar("T")
 CANCEL_TIMEOUT_S = 30.0
 """How long a turn of another process may take to be cancelled."""
 
+MAX_PRIORITY = 1_000_000  # of a submitted turn; as low as its negative
 NOTIFY_TIMEOUT_S = 10.0  # for the plugins, when a chat is opened or closed
 
 
@@ -582,7 +583,7 @@ class FlexChat:
 
         Args:
             at: When it may begin, with a time zone; None for at once.
-            priority: Those with a higher one begin first.
+            priority: Those with a higher one begin first; -1,000,000 to 1,000,000.
             options: As in respond.
 
         Raises:
@@ -593,6 +594,9 @@ class FlexChat:
         request = self._request(message, options)
         if at is not None and at.tzinfo is None:
             raise ChatRequestError("at needs a time zone: datetime(2026, 12, 1, 9, tzinfo=UTC)")
+        if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
+            text = f"priority is at least {-MAX_PRIORITY:,} and at most {MAX_PRIORITY:,}, got {priority!s:.40}"
+            raise ChatRequestError(text)
         if request.conversation is None:
             raise ChatRequestError("only a turn of a kept conversation can be accepted: name its conversation")
         _ = self._engine.journal

@@ -389,6 +389,9 @@ async def test_what_cannot_be_accepted_is_refused(open_chat):
     async with open_chat() as chat:
         with pytest.raises(ChatRequestError, match="name its conversation"):
             await chat.submit("Hi")
+        for priority in (10**20, -1_000_001):
+            with pytest.raises(ChatRequestError, match="priority is at least -1,000,000"):
+                await chat.submit("Hi", conversation="c", priority=priority)
         with pytest.raises(ChatRequestError, match="time zone"):
             await chat.submit("Hi", conversation="c", at=datetime(2026, 1, 1))
         id = await chat.submit("Hi", conversation="c", idempotency_key="k")
