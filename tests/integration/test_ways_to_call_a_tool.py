@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import contextlib
 import json
 from pathlib import Path
 from typing import get_args
@@ -16,6 +17,8 @@ from flexchat_cli.main import main
 from flexchat_langchain.client import LangChainClient
 from flexchat_langchain.model import FlexChatModel
 from flexchat_langchain.tools import langchain_tools
+from flexchat_mcp.serve.server import McpServer
+from flexchat_mcp.serve.settings import McpServerConfig
 from flexchat_testing import ScriptedProvider, calls, says
 from flexchat_validation.attempting import attempt_case
 from flexchat_validation.attempts import ModelKey
@@ -24,6 +27,7 @@ from flexchat_web.app import create_app
 from flexchat_web.serving import Settings
 from langchain_core.language_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage
+from mcp import Client
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = [path for folder in ("core", "plugins/*", "flexchat-*") for path in ROOT.glob(f"{folder}/src/**/*.py")]
@@ -166,6 +170,13 @@ async def a_client_of_langchain(host):
     await LangChainClient(chat_of(host), Model(responses=[asked, AIMessage("Done.")])).send("x")
 
 
+async def an_mcp_client(host):
+    chat = chat_of(host)
+    served = McpServer(lambda: contextlib.nullcontext(chat), McpServerConfig())
+    async with Client(served.server) as client:
+        await client.call_tool("calculator", EXPRESSION)
+
+
 async def the_command_line(host):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("flexchat.assembly.installed_plugins", lambda *_: host)
@@ -186,6 +197,7 @@ WAYS = {
     the_api: "api",
     a_tool_for_langchain: "langchain",
     a_client_of_langchain: "langchain",
+    an_mcp_client: "mcp",
     the_command_line: "command line",
 }
 """Every way to call a tool, and the origin its calls have. A new way is a new line."""

@@ -21,10 +21,10 @@ NOT_FITTING = ["400", "401", "403", "404", "406", "409", "413", "415", "422", "4
 """Answers to what does not fit. 413: what does not fit is too large as well."""
 
 MAY_BE_400 = ("validateConfig", "reloadConfig", "testConnection", "discoverModels", "listProviderModels")
-MAY_BE_400 += ("create_chat_completion", "create_response", "chat")
+MAY_BE_400 += ("create_chat_completion", "create_response", "create_embeddings", "chat")
 """As others answer where nothing is wrong with the request's form. The Node original: the same body as 200, or a
-failure's. OpenAI: a message that cannot be read, since JSON Schema does not say which role may hold what. A chat: a
-form with neither a text nor a file."""
+failure's. OpenAI: a message that cannot be read, since JSON Schema does not say which role may hold what. Or a
+model that makes no embeddings. A chat: a form with neither a text nor a file."""
 
 LAST_WORD = {"role": "user", "content": "Hello!"}
 """What JSON Schema cannot say of messages: the last is the user's."""

@@ -43,7 +43,6 @@ async def test_without_a_store_images_have_their_data_and_other_media_are_told_o
 
     gif, svg, pdf = await media()
     assert (gif["mime_type"], gif["bytes"], gif["data"][:8]) == ("image/gif", 26, "R0lGODlh")
-    assert (len(svg.pop("sha256")), len(pdf.pop("sha256"))) == (64, 64)
     assert svg == {"kind": "image", "mime_type": "image/svg+xml", "bytes": 6}
     assert pdf == {"kind": "document", "mime_type": "application/pdf", "bytes": 5}
     assert "data" not in (await media(size=3_000_000))[0]

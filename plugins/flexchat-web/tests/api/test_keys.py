@@ -203,7 +203,7 @@ async def test_the_document_says_which_operations_take_a_key(told):
         for operation in methods.values()
         if any(each["name"] == "Idempotency-Key" for each in operation.get("parameters", ()))
     }
-    assert takes == {"/chat/api", "/api/tools/call", "/v1/chat/completions"}
+    assert takes == {"/chat/api", "/api/tools/call", "/v1/chat/completions", "/v1/responses"}
 
 
 @EVERY
