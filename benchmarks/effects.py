@@ -88,6 +88,10 @@ AROUND_A_QUESTION = ("write before", "write after", "answer before", "answer aft
 PLUGINS = installed_plugins()
 """Loaded once: the processes are forked from this one."""
 
+# A second approval, of a declaration that was changed back, is not needed: the call runs with the first one.
+NEEDED = """state = 'replied' AND (used_by <> '' OR digest = '' OR NOT EXISTS (
+    SELECT 1 FROM questions q WHERE q.turn = questions.turn AND q.used_by <> ''
+))"""
 REPLIES = "SELECT data FROM journal_entries WHERE kind = 'reply' AND turn = ?"
 
 SERVICE = """
@@ -573,7 +577,7 @@ def verdict(kept, service):
     unended = {run for (run,) in kept.ask(unended)}
     lost = {
         run
-        for run, id, turn in kept.ask("SELECT conversation, id, turn FROM questions WHERE state = 'replied'")
+        for run, id, turn in kept.ask(f"SELECT conversation, id, turn FROM questions WHERE {NEEDED}")
         if not any(f'"{id}"' in text for (text,) in kept.ask(REPLIES, turn))
     }
     unended &= {run for run, _, _ in runs}  # the run in which the driver was stopped has left one
