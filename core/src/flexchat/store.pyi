@@ -52,6 +52,12 @@ from .domain.conversation import (
     turn_to_parts as turn_to_parts,
 )
 from .domain.prices import Cost as Cost
+from .domain.counters import (
+    Charge as Charge,
+    HourlySum as HourlySum,
+    Refusal as Refusal,
+    hour_text as hour_text,
+)
 from .domain.text import storable as storable
 from .errors import (
     CannotSettleError as CannotSettleError,
@@ -75,6 +81,7 @@ from .files import data_folder as data_folder, located as located, open_file as 
 from .plugin.contracts import (
     ConversationStore as ConversationStore,
     ConversationStoreType as ConversationStoreType,
+    CounterStore as CounterStore,
     DocumentStore as DocumentStore,
     DocumentStoreContext as DocumentStoreContext,
     DocumentStoreType as DocumentStoreType,
@@ -83,6 +90,7 @@ from .plugin.contracts import (
     HistoryStore as HistoryStore,
     JournalingStore as JournalingStore,
     KeepingEffects as KeepingEffects,
+    KeepingCounters as KeepingCounters,
     KeepingMedia as KeepingMedia,
     MediaStore as MediaStore,
     Reranker as Reranker,

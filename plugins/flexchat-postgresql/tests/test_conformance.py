@@ -31,3 +31,8 @@ class TestPostgresqlQuestions(conformance.PostgresqlQuestions):
 @pytest.mark.slow
 class TestPostgresqlMedia(conformance.PostgresqlMedia):
     """The media of the store "postgresql"."""
+
+
+@pytest.mark.slow
+class TestPostgresqlCounts(conformance.PostgresqlCounts):
+    """The counters of the store "postgresql"."""

@@ -1,12 +1,17 @@
 """The built-in conversation store, its journal, and the ledgers keep the laws of the kit."""
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
 from flexchat.conversations.memory_ledger import MemoryLedger
+from flexchat_sqlite import counters
 from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_sqlite.ledger import SqliteLedger
 from flexchat_testing import (
     ConversationStoreConformance,
+    CounterConformance,
     JournalConformance,
     LedgerConformance,
     MediaConformance,
@@ -56,6 +61,32 @@ class TestSqlitePending(PendingConformance):
 
     def make_store(self, folder: Path) -> SqliteConversations:
         return SqliteConversations(folder / "conversations.db")
+
+
+class TestSqliteCounters(CounterConformance):
+    """In the conversations' file."""
+
+    supports = frozenset({"durable", "shared", "leases", "clock"})
+
+    @pytest.fixture(autouse=True)
+    def _use_own_clock(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.offset_s, clock = 0.0, time.time_ns
+        monkeypatch.setattr(counters, "time", SimpleNamespace(time_ns=lambda: clock() + round(self.offset_s * 1e9)))
+
+    def make_store(self, folder: Path) -> SqliteConversations:
+        return SqliteConversations(folder / "conversations.db")
+
+    async def set_clock(self, store: SqliteConversations, by_s: float) -> None:
+        self.offset_s += by_s
+
+
+class TestCountersInMemory(CounterConformance):
+    """A process's own."""
+
+    supports = frozenset({"leases"})
+
+    def make_store(self, folder: Path) -> SqliteConversations:
+        return SqliteConversations(":memory:")
 
 
 class TestSqliteMedia(MediaConformance):

@@ -37,6 +37,7 @@ from ..domain import (
     TurnInfo,
     Where,
 )
+from ..domain.counters import Charge, HourlySum, Refusal
 from ..domain.fetching import Fetcher
 from ..domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnKey, TurnState
 from ..domain.prices import ModelPrice
@@ -361,6 +362,67 @@ class MediaStore(Protocol):
 
         One step is short, and changes all or nothing.
         """
+
+
+class KeepingCounters(ConversationStore, Protocol):
+    """A conversation store that also has counters."""
+
+    @property
+    def counters(self) -> CounterStore:
+        """The counters, of all tenants, in the same database."""
+
+
+class CounterStore(Protocol):
+    """Counts what is reserved and what is spent, for all processes that share it, by a clock that they share as well.
+
+    Setting that clock gives no counter room: what it skips does not count as passed, once a process has noticed. A
+    reservation belongs to an owner. Once that has no lease any more, the reservation expires: what it took of a counter
+    with a period counts as spent, since it may have been, and any other amount is returned. Every method may raise
+    StorageError.
+    """
+
+    async def reserve(
+        self,
+        id: str,
+        charges: Sequence[Charge],
+        *,
+        owner: str,
+        lease_s: float | None = None,
+        labels: Mapping[str, str] | None = None,
+        worst: Mapping[str, int] | None = None,
+        wait_s: float = 0.0,
+    ) -> Refusal | None:
+        """Take amounts of several counters, each at most once: all of them, or none; return None or the first refusal.
+
+        Reserving an open id again changes nothing.
+
+        Args:
+            lease_s: Seconds the owner's lease is to last from now on; None to leave it.
+            labels: What it is for, for the sums.
+            worst: What is added to the sums if the reservation expires. With it, the reservation survives a loss of
+                power; others survive the end of the process.
+            wait_s: Seconds for which this id keeps its place among those that wait for the counters that refuse it: who
+                comes later does not get what it waits for. It asks again with the same id, and leaves with ``settle``.
+        """
+
+    async def settle(self, id: str, amounts: Mapping[str, int], *, sums: Mapping[str, int] | None = None) -> bool:
+        """End a reservation: of each counter, the real amount counts from now on, or nothing if none is given.
+
+        Args:
+            sums: Added to the sums of this hour, under its labels.
+
+        Returns:
+            False, and no change, if it is not open: it was settled, or has expired.
+        """
+
+    async def sums(self, *, since_s: float = 0.0) -> Sequence[HourlySum]:
+        """Return the sums of the hours that end after a time in seconds since 1970, oldest first."""
+
+    async def forget(self) -> None:
+        """Delete counters whose period is long over. The sums stay."""
+
+    def renew(self, owner: str, lease_s: float) -> None:
+        """Extend an owner's lease to this many seconds from now. Blocks: it is called in a thread of its own."""
 
 
 @attrs.frozen(kw_only=True)

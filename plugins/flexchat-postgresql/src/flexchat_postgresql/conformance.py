@@ -17,6 +17,7 @@ from typing import Any
 from flexchat.store import ConversationStore
 from flexchat_testing import (
     ConversationStoreConformance,
+    CounterConformance,
     JournalConformance,
     LedgerConformance,
     MediaConformance,
@@ -75,6 +76,22 @@ class PostgresqlMedia(MediaConformance):
     async def damage(self, store: Any, sha256: str) -> None:
         """Change a piece."""
         change = "UPDATE {s}.media_pieces SET data = '\\x00' WHERE place = 2"
+        await store.connections.repeated(lambda connection: connection.execute(change))
+
+
+class PostgresqlCounts(CounterConformance):
+    """The counters of the store "postgresql"."""
+
+    supports = frozenset({"durable", "shared", "leases", "clock"})
+
+    def make_store(self, folder: Path) -> PostgresqlConversations:
+        """Return a store with a schema of its own for each folder."""
+        return PostgresqlConversations(PostgresqlConfig(**settings_of(folder)))
+
+    async def set_clock(self, store: Any, by_s: float) -> None:
+        """Replace the function by which the statements read the clock."""
+        change = "CREATE OR REPLACE FUNCTION {s}.counter_now() RETURNS bigint LANGUAGE sql AS $$ SELECT "
+        change += f"((extract(epoch FROM clock_timestamp()) + ({by_s})) * 1000000)::bigint $$"
         await store.connections.repeated(lambda connection: connection.execute(change))
 
 

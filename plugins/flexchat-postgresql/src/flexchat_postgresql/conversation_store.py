@@ -28,6 +28,7 @@ from . import media as media_rows
 from . import questions as question_rows
 from .config import PostgresqlConfig
 from .connections import Connection, Connections, Row
+from .counters import PostgresqlCounters
 from .journal import PostgresqlJournal
 from .ledger import PostgresqlLedger, forget_texts
 from .owners import Renewer, extend
@@ -75,6 +76,7 @@ class PostgresqlConversations:
     Attributes:
         journal: The steps of the turns; see JournalingStore.
         media: The media of the turns; see KeepingMedia.
+        counters: What is reserved and spent; see KeepingCounters.
         connections, renewer: Shared by the store, its journal and its ledger.
     """
 
@@ -85,6 +87,7 @@ class PostgresqlConversations:
         self.renewer = Renewer(config, self.connections)
         self.journal = PostgresqlJournal(self.connections, self.renewer)
         self.media = self.journal.media
+        self.counters = PostgresqlCounters(self.connections, self.renewer)
 
     def ledger(self) -> PostgresqlLedger:
         """Return the ledger of effects in the same database; see KeepingEffects."""

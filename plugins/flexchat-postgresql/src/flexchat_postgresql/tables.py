@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import LiteralString
 
+from . import counters
+
 # Searched text is case-folded before it is stored: case folding in the database depends on its locale.
 CONVERSATIONS: tuple[LiteralString, ...] = (
     """
@@ -233,4 +235,5 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
     );
     INSERT INTO {s}.media_migration VALUES ('', '', 0)
     """,
+    counters.TABLES,
 )

@@ -18,6 +18,7 @@ from flexchat.domain.prices import Cost
 from flexchat.domain.text import storable
 from flexchat.errors import StorageError, UnknownConversationError
 
+from . import counters as sqlite_counters
 from . import ledger as sqlite_ledger
 from . import media as media_rows
 from .database import Database
@@ -91,6 +92,7 @@ _MIGRATIONS = (
     sqlite_ledger.PENDING,
     CHANGE_TABLES,
     media_rows.TABLES,
+    sqlite_counters.TABLES,
 )
 
 _MAX_COST = 9 * 10**18  # keeps the sum an integer: beyond 64 bits SQLite would continue with a float
@@ -111,6 +113,7 @@ class SqliteConversations:
         database: The file, with the tables of conversations, effects and the journal.
         journal: The steps of the turns; see JournalingStore.
         media: The media of the turns; see KeepingMedia.
+        counters: What is reserved and spent; see KeepingCounters.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -119,6 +122,7 @@ class SqliteConversations:
         )
         self.journal = SqliteJournal(self.database)
         self.media = self.journal.media
+        self.counters = sqlite_counters.SqliteCounters(self.database)
 
     @property
     def path(self) -> Path:

@@ -9,6 +9,7 @@ from .laws.effect_ledger import LedgerConformance as LedgerConformance
 from .laws.handler import HandlerConformance as HandlerConformance
 from .laws.implementation import ImplementationConformance as ImplementationConformance
 from .laws.local_embeddings import LocalEmbeddingsConformance as LocalEmbeddingsConformance
+from .laws.counter_store import CounterConformance as CounterConformance
 from .laws.media_store import MediaConformance as MediaConformance
 from .laws.pending import PendingConformance as PendingConformance
 from .laws.provider import ProviderConformance as ProviderConformance
