@@ -45,6 +45,7 @@ from .domain import (
     ToolStarted as ToolStarted,
     Turn as Turn,
     TurnAccepted as TurnAccepted,
+    WaitEnded as WaitEnded,
     TurnCancelled as TurnCancelled,
     TurnFailed as TurnFailed,
     TurnFinished as TurnFinished,

@@ -201,10 +201,10 @@ class RetryBudget:
 
 
 class Endpoint:
-    """One server's health: its breaker, its retry budget, and the clock both use."""
+    """One server's health: its breaker, its retry budget, and the clock both use; ``name`` is its origin."""
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self.clock = clock
+        self.name, self.clock = name, clock
         self.breaker = CircuitBreaker(name, clock)
         self.budget = RetryBudget(clock)
 

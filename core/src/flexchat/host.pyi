@@ -80,7 +80,13 @@ from .events.sink import Feed as Feed
 from .files import path_exists as path_exists, read_file as read_file, refuse_other as refuse_other
 from .lazy import attach_stub as attach_stub
 from .llms.llm import Llms as Llms
-from .plugin.call import current_call as current_call, current_info as current_info
+from .plugin.call import (
+    current_call as current_call,
+    current_info as current_info,
+    current_traceparent as current_traceparent,
+    current_turn as current_turn,
+    traceparent_here as traceparent_here,
+)
 from .plugin.foreign import contained as contained, error_name as error_name
 from .plugin.host import ENTRY_POINT_GROUP as ENTRY_POINT_GROUP, GATES_GROUP as GATES_GROUP, PluginHost as PluginHost
 from .request import MAX_KEY_CHARS as MAX_KEY_CHARS, is_key as is_key

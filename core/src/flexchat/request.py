@@ -54,6 +54,8 @@ class CommonRequestOptions(TypedDict, total=False):
         Question, and returns a Reply, or None if no one can be asked. Without it, questions are declined.
     idempotency_key: Makes the same request the same turn, for 24 hours: a repetition gets the answer of the first, and
         nothing runs twice. Your own, for each request another: 1 to 255 printable characters; tenants have their own.
+    traceparent: The W3C trace context that the turn belongs to; default: that of the code around it, or a new trace.
+        One that cannot be used begins a new trace, and a warning of the response notes it.
 
     The others are options of the rule that answers, for this message only, checked as in a config:
 
@@ -79,6 +81,7 @@ class CommonRequestOptions(TypedDict, total=False):
     context: Any
     on_question: OnQuestion | None
     idempotency_key: str | None
+    traceparent: str | None
     max_tokens: int | None
     temperature: float | None
     top_p: float | None
@@ -155,6 +158,7 @@ def read_request(
         idempotency_key=_idempotency_key(values.get("idempotency_key", request.idempotency_key)),
         response_format=values.get("response_format", request.response_format),
         call=request.call,
+        traceparent=_name("traceparent", values.get("traceparent", request.traceparent)) or "",
         **{
             name: _OPTIONS[name](name, value)
             for name in _OPTIONS

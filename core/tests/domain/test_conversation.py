@@ -183,6 +183,7 @@ def made_turn():
         conversation="c",
         status="failed",
         error="why",
+        traceparent="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     )
 
 

@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from flexchat import ConfigError, FlexChat
+from flexchat.host import current_traceparent
 
 from .conftest import entry, reply
 
@@ -369,16 +370,30 @@ async def test_the_output_schema_is_checked(serve, opened):
 
 
 async def test_keys_and_traces_are_sent(serve, opened):
-    """The call's key under the service's header; one trace for a turn."""
+    """The call's key under the service's header; the caller's trace."""
     service = await serve()
     chat = opened(entry(service.url, method="POST", idempotency_header="Idempotency-Key", traceparent=True))
 
+    token = current_traceparent.set("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
     await chat.call_tool("call", {}, idempotency_key="order 7")
     await chat.call_tool("call", {}, idempotency_key="order 7")
+    current_traceparent.reset(token)
 
     (request,) = service.got
     assert re.fullmatch(r"[0-9a-f]{64}", request.headers["idempotency-key"])
-    assert re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01", request.headers["traceparent"])
+    assert request.headers["traceparent"] == "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+async def test_a_call_without_a_trace_begins_one(serve, opened):
+    service = await serve()
+    chat = opened(entry(service.url, traceparent=True))
+
+    for _ in range(2):
+        await chat.call_tool("call", {})
+
+    sent = [request.headers["traceparent"] for request in service.got]
+    assert all(re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01", each) for each in sent)
+    assert sent[0] != sent[1]
 
 
 WRONG = [

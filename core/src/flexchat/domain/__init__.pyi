@@ -43,6 +43,7 @@ from .events import (
     ToolProgress as ToolProgress,
     ToolStarted as ToolStarted,
     TurnAccepted as TurnAccepted,
+    WaitEnded as WaitEnded,
     TurnCancelled as TurnCancelled,
     TurnEvent as TurnEvent,
     TurnFailed as TurnFailed,

@@ -44,7 +44,7 @@ class ConversationTurn:
         messages: Complete: the user's message, tool calls, their results, the answer, and data only its provider can
             read. If the turn is not done, those so far; a call without a result is answered by a note about that.
         at: When it ended: ISO 8601, UTC.
-        status, error, replay, rule, rule_name, phases, elapsed_ms: As in Turn.
+        status, error, replay, rule, rule_name, phases, elapsed_ms, traceparent: As in Turn.
         tool_calls, finish_reason, max_iterations_reached, rounds, warnings: As in ChatResponse.
         parsed: ChatResponse.data.
         shown: ChatResponse.content, where it differs from the messages.
@@ -75,6 +75,7 @@ class ConversationTurn:
     parsed: Any = None
     shown: str | None = None
     unknown_effects: Mapping[str, str] = attrs.field(factory=dict)
+    traceparent: str = ""
 
     @property
     def cost(self) -> Cost:

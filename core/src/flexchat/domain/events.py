@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
 import attrs
 
@@ -134,12 +135,18 @@ class ModelRequestStarted(TurnEvent):
 
     Attributes:
         llm: Name of the model's entry in llms.
+        provider: Kind of service, as in the config: "openai".
+        endpoint: Address of its server: "https://api.openai.com"; empty if unknown.
+        streams: Whether the answer comes piece by piece.
     """
 
     llm: str
     model: str
     messages: tuple[Message, ...]
     options: ChatOptions
+    provider: str = ""
+    endpoint: str = ""
+    streams: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -149,6 +156,7 @@ class ModelRequestFinished(TurnEvent):
     Attributes:
         result: None if it failed.
         error: Why it failed; another model may be asked instead.
+        attempts: How often it was sent.
     """
 
     llm: str
@@ -156,6 +164,7 @@ class ModelRequestFinished(TurnEvent):
     elapsed_ms: float
     result: ChatResult | None = None
     error: Exception | None = None
+    attempts: int = 1
 
 
 @attrs.frozen(kw_only=True)
@@ -268,6 +277,19 @@ class TurnSuspended(TurnEvent):
     turn: Turn
 
 
+WaitReason = Literal["turn", "slot", "retry", "person", "queue", "lease"]
+"""What a turn waits for: an earlier turn of its conversation, max_parallel of its service, the pause before another
+attempt, a person's reply, its beginning after it was accepted, another process after its own has stopped or died."""
+
+
+@attrs.frozen(kw_only=True)
+class WaitEnded(TurnEvent):
+    """The turn has waited, for a millisecond or longer; for plugins only."""
+
+    reason: WaitReason
+    elapsed_ms: float
+
+
 TURN_EVENTS: tuple[type[TurnEvent], ...] = (
     TurnStarted,
     TurnResumed,
@@ -285,6 +307,7 @@ TURN_EVENTS: tuple[type[TurnEvent], ...] = (
     TurnCancelled,
     TurnSuspended,
     TurnAccepted,
+    WaitEnded,
 )
 
 StreamEvent = ChatEvent | TurnEvent

@@ -33,12 +33,14 @@ class TurnInfo:
         conversation: The kept conversation it belongs to; None if it is not kept.
         tenant: Whose conversation it is.
         parent: For a turn started by a tool, the id of the turn that called the tool.
+        traceparent: The W3C trace context in which it runs, or first ran; empty outside turns.
     """
 
     id: str = ""
     conversation: str | None = None
     tenant: str = DEFAULT_TENANT
     parent: str | None = None
+    traceparent: str = attrs.field(default="", eq=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -86,6 +88,7 @@ class ChatRequest:
             is never kept.
         idempotency_key: The caller's own, 1 to 255 printable characters: the same key and the same request are the same
             turn. None for a new turn.
+        traceparent: The W3C trace context it belongs to; empty for that of the code that asks, or a new one.
         max_tokens, temperature, top_p, stop, seed, reasoning, extra_body: As in a rule, in place of the values of the
             rule that answers; None leaves them.
         tool_choice, parallel_tool_calls, max_iterations: The same, for the rule's tools. tool_choice may also name one
@@ -109,6 +112,7 @@ class ChatRequest:
     context: Any = attrs.field(default=None, kw_only=True, metadata={STORED: None})
     on_question: OnQuestion | None = attrs.field(default=None, kw_only=True, metadata={STORED: None})
     idempotency_key: str | None = attrs.field(default=None, kw_only=True)
+    traceparent: str = attrs.field(default="", kw_only=True)
     max_tokens: int | None = attrs.field(default=None, kw_only=True)
     temperature: float | None = attrs.field(default=None, kw_only=True)
     top_p: float | None = attrs.field(default=None, kw_only=True)
@@ -182,6 +186,7 @@ class Turn(Generic[Parsed]):
         rule_name: The rule's name in the config; None if it has none.
         is_repeat: Whether it was started by an earlier request with the same key: this one started nothing.
         pending: The open questions of a suspended turn.
+        traceparent: The W3C trace context in which it ran, its second field the trace's id.
     """
 
     id: str
@@ -198,6 +203,7 @@ class Turn(Generic[Parsed]):
     rule_name: str | None = None
     is_repeat: bool = False
     pending: tuple[PendingQuestion, ...] = ()
+    traceparent: str = ""
 
     @property
     def content(self) -> str:
@@ -268,6 +274,7 @@ class Turn(Generic[Parsed]):
             **({"pending": [each.to_dict() for each in self.pending]} if self.pending else {}),
             "replay": self.replay,
             "is_repeat": self.is_repeat,
+            **({"traceparent": self.traceparent} if self.traceparent else {}),
             "profile": value_to_dict(self.profile),
             "messages": [message_to_dict(message) for message in response.messages],
         }

@@ -169,6 +169,11 @@ class Attempts:
             if timeout_s is not None:
                 self._deadline = llm.endpoint.clock() + timeout_s
 
+    @property
+    def count(self) -> int:
+        """How many attempts there have been, the current one included."""
+        return self._repeated + 1
+
     def watched(self) -> Attempts:
         """Start an attempt: returns a context manager to enter around it, which reports to the breaker how it went.
 

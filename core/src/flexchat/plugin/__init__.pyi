@@ -51,7 +51,7 @@ from .contracts import (
     ToolContext as ToolContext,
     ToolHandler as ToolHandler,
 )
-from .hooks import AppInfo as AppInfo, ModelRequest as ModelRequest
+from .hooks import AppInfo as AppInfo, ModelRequest as ModelRequest, TurnTrace as TurnTrace
 from .hookspecs import ProvisionalHookWarning as ProvisionalHookWarning, hookimpl as hookimpl, hookspec as hookspec
 from .foreign import CallSuspended as CallSuspended, run_in_thread as run_in_thread
 from .tool_sources import (

@@ -18,6 +18,7 @@ import attrs
 from ..domain import RetrievalHits, ToolDefinition, ToolResult, TurnInfo, new_call_id
 from ..domain.effects import arguments_digest
 from ..domain.questions import NOBODY, Approval, Question, Reply
+from ..domain.tracing import is_traceparent, new_traceparent
 from ..errors import did_you_mean
 from .foreign import CallSuspended
 
@@ -65,6 +66,10 @@ class RunningTurn(Protocol):
 
 current_turn: contextvars.ContextVar[RunningTurn | None] = contextvars.ContextVar("flexchat_turn", default=None)
 """The turn this code runs in; None outside turns."""
+
+current_traceparent: contextvars.ContextVar[str] = contextvars.ContextVar("flexchat_traceparent", default="")
+"""The W3C trace context this code runs in, unchecked: set for a request of a client, by a turn, and by plugins that
+trace. Turns that begin here belong to it, and requests from here pass it on."""
 
 Origin = Literal["model", "program", "command line", "api", "langchain", "mcp", "tool"]
 """Who asked for a call: a model in a turn, FlexChat.call_tool, ``flexchat tools call``, the HTTP API and its page, a
@@ -545,4 +550,11 @@ def current_info(tenant: str | None = None) -> TurnInfo:
     turn = current_turn.get()
     if turn is not None:
         return turn.info
-    return TurnInfo() if tenant is None else TurnInfo(tenant=tenant)
+    traceparent = traceparent_here() or new_traceparent()
+    return TurnInfo(traceparent=traceparent) if tenant is None else TurnInfo(tenant=tenant, traceparent=traceparent)
+
+
+def traceparent_here() -> str:
+    """Return the W3C trace context that a request from here passes on; empty if there is none."""
+    traceparent = current_traceparent.get()
+    return traceparent if is_traceparent(traceparent) else ""

@@ -43,7 +43,7 @@ from ..domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEn
 from ..domain.prices import ModelPrice
 from ..domain.questions import Approval, PendingQuestion, QuestionState, Reply
 from ..errors import Problem
-from .call import REPORTED_AGAIN_S, Call, Cited, EarlierResult, current_turn
+from .call import REPORTED_AGAIN_S, Call, Cited, EarlierResult, current_turn, traceparent_here
 from .foreign import run_in_thread
 from .records import summary_from
 from .tool_sources import Closable, ConfiguredSource
@@ -1044,6 +1044,11 @@ class ToolContext:
     def conversation(self) -> str | None:
         """Id of the kept conversation; None if the turn is not kept."""
         return self.turn.conversation
+
+    @property
+    def traceparent(self) -> str:
+        """The W3C trace context to pass on with requests, as the header ``traceparent``; empty outside calls."""
+        return traceparent_here() or self.turn.traceparent
 
     @property
     def tenant(self) -> str:

@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 
@@ -33,6 +33,7 @@ from .foreign import contained, error_text
 log = logging.getLogger(__name__)
 
 BEFORE_MODEL_REQUEST = "flexchat_before_model_request"
+TRACE_TURN = "flexchat_trace_turn"
 
 
 def hook_of(kind: type[TurnEvent]) -> str:
@@ -102,6 +103,22 @@ class ModelRequest:
     options: ChatOptions
 
 
+class TurnTrace(Protocol):
+    """The trace of one turn: entered before its first event, left after its last.
+
+    Attributes:
+        traceparent: The W3C trace context in which the turn runs: kept with it, and passed on; empty to leave it.
+    """
+
+    traceparent: str
+
+    def __enter__(self) -> Any:
+        """Begin: in the turn's own context, which is restored when this is left."""
+
+    def __exit__(self, *error: object) -> None:
+        """End."""
+
+
 class Hooks:
     """Notifies the plugins of events, and asks those that may refuse. Costs next to nothing if none listens.
 
@@ -112,6 +129,7 @@ class Hooks:
     Attributes:
         wants: Returns whether a plugin listens to a kind of event.
         gates_requests: Whether a plugin wants to see requests to models before they are sent.
+        traces: Whether a plugin traces turns.
     """
 
     def __init__(self, calls: Mapping[str, Sequence[HookCall]] | None = None, steps: Sequence[PluginStep] = ()) -> None:
@@ -121,6 +139,7 @@ class Hooks:
         self._of = {kind: (hook, self._calls[hook]) for kind, hook in hooks.items() if hook in self._calls}
         self.wants: Callable[[type[TurnEvent]], bool] = self._of.__contains__
         self.gates_requests = BEFORE_MODEL_REQUEST in self._calls
+        self.traces = TRACE_TURN in self._calls
 
     def of(self, hook: str) -> tuple[HookCall, ...]:
         """Return the implementations of a hook."""
@@ -147,6 +166,20 @@ class Hooks:
         else:
             record = record_of(request, call.name, result, call.iteration, call.facts)
             await self.tell(ToolFinished(info=call.turn, record=record))
+
+    def trace(self, info: TurnInfo, *, is_resumed: bool = False) -> TurnTrace | None:
+        """Return the trace of a turn that is being made; see flexchat_trace_turn."""
+        for call in self.of(TRACE_TURN):
+            facts = {"info": info, "is_resumed": is_resumed}
+            try:
+                with contained():
+                    trace: TurnTrace | None = call.function(*[facts[name] for name in call.arguments])
+            except Exception as error:
+                log.exception("plugin %s: %s failed: %s", call.plugin, TRACE_TURN, error_text(error))
+            else:
+                if trace is not None:
+                    return trace
+        return None
 
     async def tell_app(self, hook: str, app: AppInfo) -> None:
         """Call flexchat_app_opened or flexchat_app_closed."""

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         RerankerType,
         ToolHandler,
     )
-    from .hooks import AppInfo, ModelRequest
+    from .hooks import AppInfo, ModelRequest, TurnTrace
     from .tool_sources import SourceLoaderType, ToolSourceType
 
 hookspec = pluggy.HookspecMarker("flexchat")
@@ -174,6 +174,18 @@ def flexchat_app_closed(app: AppInfo) -> Awaitable[None] | None:
 
 
 @hookspec
+def flexchat_trace_turn(info: TurnInfo, is_resumed: bool) -> TurnTrace | None:
+    """A turn is about to be run, accepted or explained: open a trace for it, or return None.
+
+    Called while the turn is made, before any event; the first trace that is returned counts, and is entered around the
+    turn and its events. If it raises, the turn runs without it.
+
+    Args:
+        info: Its ``traceparent`` is the caller's, or empty; of a resumed turn, that of its first run.
+    """
+
+
+@hookspec
 def flexchat_turn_started(info: TurnInfo, user_message: str) -> Awaitable[None] | None:
     """A user's message has arrived; no phase has run yet.
 
@@ -225,18 +237,32 @@ def flexchat_before_model_request(request: ModelRequest) -> Awaitable[ModelReque
 
 @hookspec
 def flexchat_model_request_started(
-    info: TurnInfo, llm: str, model: str, messages: tuple[Message, ...], options: ChatOptions
+    info: TurnInfo,
+    llm: str,
+    model: str,
+    messages: tuple[Message, ...],
+    options: ChatOptions,
+    provider: str,
+    endpoint: str,
+    streams: bool,
 ) -> Awaitable[None] | None:
     """A request goes to a model.
 
     Args:
         llm: Name of the LLM in the config.
+        provider, endpoint, streams: The kind of service, its server's address, and whether the answer is streamed.
     """
 
 
 @hookspec
 def flexchat_model_request_finished(
-    info: TurnInfo, llm: str, model: str, elapsed_ms: float, result: ChatResult | None, error: Exception | None
+    info: TurnInfo,
+    llm: str,
+    model: str,
+    elapsed_ms: float,
+    result: ChatResult | None,
+    error: Exception | None,
+    attempts: int,
 ) -> Awaitable[None] | None:
     """A model has answered, or its service has failed despite retries; another may be asked instead."""
 
@@ -334,6 +360,16 @@ def flexchat_turn_accepted(info: TurnInfo, due_at: str, priority: int) -> Awaita
     Args:
         due_at: When it may begin: ISO 8601, UTC; empty for at once.
         priority: Those with a higher one begin first.
+    """
+
+
+@hookspec
+def flexchat_wait_ended(info: TurnInfo, reason: str, elapsed_ms: float) -> Awaitable[None] | None:
+    """The turn has waited, for a millisecond or longer.
+
+    Args:
+        reason: "turn" (an earlier one of its conversation), "slot" (max_parallel), "retry", "person", "queue" (until it
+            began), "lease" (until another process took it up).
     """
 
 

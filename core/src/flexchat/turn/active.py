@@ -36,6 +36,7 @@ from ..domain import (
     TurnResumed,
     Usage,
 )
+from ..domain.events import WaitEnded, WaitReason
 from ..domain.masking import Mask
 from ..domain.prices import Cost
 from ..domain.questions import PendingQuestion
@@ -45,7 +46,7 @@ from ..llms.llm import Llms
 from ..plugin.call import Call, Cited, EarlierResult, Origin, current_turn
 from ..plugin.contracts import ConversationStore
 from ..plugin.foreign import CallSuspended, contained
-from ..plugin.hooks import Hooks, record_of
+from ..plugin.hooks import Hooks, TurnTrace, record_of
 from ..schema.answer_format import AnswerFormat, answer_format
 from ..tools.registry import ToolRegistry
 from ..tools.results import json_facts, whole_text
@@ -204,6 +205,8 @@ class ActiveTurn:
         is_interrupted: Whether it was stopped in order to be resumed, here or by another process.
         is_stopped: Whether its cancellation was requested in the journal.
         pending: Its open questions by id, when it is suspended.
+        trace: Entered around it; None without a plugin that traces.
+        waits: What it has waited for before its first event, each with its milliseconds.
     """
 
     info: TurnInfo
@@ -248,6 +251,8 @@ class ActiveTurn:
     is_interrupted: bool = False
     is_stopped: bool = False
     pending: dict[str, PendingQuestion] = attrs.field(factory=dict)
+    trace: TurnTrace | None = None
+    waits: list[tuple[WaitReason, float]] = attrs.field(factory=list)
 
     def enclosing(self) -> Iterator[ActiveTurn]:
         """Yield this turn and those around it, from the inside out."""
@@ -345,6 +350,7 @@ class ActiveTurn:
             response=response,
             phases=tuple(self.phases),
             elapsed_ms=self.clock.elapsed_ms(),
+            traceparent=self.info.traceparent,
             **rest,
         )
 
@@ -390,3 +396,18 @@ async def end_replay(turn: ActiveTurn) -> None:
         has_format = turn.answer_format is not None
         replayed = journal.replay_events(turn.info, has_format=has_format) if turn.sink.is_read else ()
         await turn.sink.announce(TurnResumed(info=turn.info, user_message=turn.request.user_message), replayed)
+    await report_waits(turn)
+
+
+async def report_wait(turn: ActiveTurn, reason: WaitReason, since: float) -> None:
+    """Report that the turn has waited since then, by time.perf_counter()."""
+    turn.waits.append((reason, (time.perf_counter() - since) * 1000))
+    await report_waits(turn)
+
+
+async def report_waits(turn: ActiveTurn) -> None:
+    """Report what the turn has waited for so far."""
+    waits, turn.waits = turn.waits, []
+    for reason, elapsed_ms in waits if turn.parts.hooks.wants(WaitEnded) else ():
+        if elapsed_ms >= 1:
+            await turn.parts.hooks.tell(WaitEnded(info=turn.info, reason=reason, elapsed_ms=elapsed_ms))

@@ -15,11 +15,12 @@ from ..domain import ChatRequest, Profile, StreamEvent, TurnInfo
 from ..domain.journal import JournalEntry
 from ..domain.masking import Mask
 from ..domain.questions import OnQuestion
+from ..domain.tracing import is_traceparent, new_traceparent
 from ..errors import ChatRequestError, StuckTurnError, ToolClashError
 from ..events.log import EventLog
 from ..events.sink import Feed, Sink
 from ..llms.llm import Llms
-from ..plugin.call import current_call, place_within
+from ..plugin.call import current_call, current_traceparent, place_within
 from ..plugin.contracts import Retriever, TurnJournal
 from ..plugin.hooks import Hooks
 from ..schema.answer_format import answer_format
@@ -90,15 +91,26 @@ class TurnEngine:
                 approve=request.approve or outer.request.approve,
                 on_question=request.on_question or outer.request.on_question,
             )
+        given, traces = request.traceparent or current_traceparent.get(), self.parts.hooks.traces
+        is_usable = not given or is_traceparent(given)
         info = TurnInfo(
             id=new_turn_id() if request.conversation is not None else new_turn_id(outer, place_within()),
             conversation=request.conversation,
             tenant=request.tenant,
             parent=None if outer is None else outer.info.id,
+            traceparent=given if given and is_usable else "" if traces else new_traceparent(),
         )
+        trace = self.parts.hooks.trace(info) if traces else None
+        if traces:
+            own = trace.traceparent if trace is not None else ""
+            info = attrs.evolve(info, traceparent=own or info.traceparent or new_traceparent())
         recorder, key = self.recorder, request.idempotency_key
         journal = None if recorder is None else recorder.journal_of(info, request.user_message, key)
-        return self._active(info, request, Sink(info, self.parts.hooks, receiver, is_whole), outer, journal)
+        turn = self._active(info, request, Sink(info, self.parts.hooks, receiver, is_whole), outer, journal)
+        turn.trace = trace
+        if not is_usable:
+            turn.warnings.append("the traceparent cannot be used; a new trace was begun")
+        return turn
 
     async def restore_turn(
         self,
@@ -138,13 +150,22 @@ class TurnEngine:
             # The turn is ours by now: released, it can be resumed by a program whose configuration fits it.
             await journal.release(error.why)
             raise
-        info = TurnInfo(id=journal.turn.id, conversation=journal.turn.conversation, tenant=journal.turn.tenant)
+        info = TurnInfo(
+            id=journal.turn.id,
+            conversation=journal.turn.conversation,
+            tenant=journal.turn.tenant,
+            traceparent=request.traceparent or new_traceparent(),
+        )
         sink = Sink(info, self.parts.hooks, receiver)
         if journal.is_resumed or journal.is_closed:
             # The turn starts with a silent sink: the steps that it replays have been reported before.
             journal.live_sink, sink = sink, Sink(info, Hooks())
         request = attrs.evolve(request, context=context, on_question=on_question)
-        return self._active(info, request, sink, outer, journal)
+        turn = self._active(info, request, sink, outer, journal)
+        journal.traceparent = info.traceparent
+        turn.trace = self.parts.hooks.trace(info, is_resumed=True)
+        turn.waits.append(journal.wait())
+        return turn
 
     async def check_fit(self, id: str, *, tenant: str) -> Sequence[JournalEntry]:
         """Check that this configuration fits a turn, which does not change; return its steps.

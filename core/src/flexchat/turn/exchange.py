@@ -30,7 +30,7 @@ from ..errors import FlexChatError, ProviderError, ProviderProtocolError, Provid
 from ..plugin.foreign import ForeignError, contained, error_name
 from ..plugin.hooks import ModelRequest
 from ..schema.answer_format import AnswerFormat
-from .active import ActiveTurn, ModelTarget, end_replay
+from .active import ActiveTurn, ModelTarget, end_replay, report_wait
 from .media import shown_messages
 
 if TYPE_CHECKING:
@@ -106,8 +106,18 @@ async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Rou
             # Survives this process from here on: a call of its answer must not exist without the steps that led to it.
             await turn.journal.flush()
         if turn.sink.has_receiver(ModelRequestStarted):
-            sent: dict[str, Any] = {"messages": request.messages, "options": request.options}
-            await turn.sink.announce(ModelRequestStarted(info=turn.info, llm=llm.name, model=request.model, **sent))
+            await turn.sink.announce(
+                ModelRequestStarted(
+                    info=turn.info,
+                    llm=llm.name,
+                    model=request.model,
+                    messages=request.messages,
+                    options=request.options,
+                    provider=llm.provider.name,
+                    endpoint="" if llm.endpoint is None else llm.endpoint.name,
+                    streams=query.is_answer and turn.sink.is_read and llm.streams,
+                )
+            )
         started, attempts = time.perf_counter(), llm.attempts(left_s, request.model)
         request_answer = _request_answer if llm.slots is None else _request_in_slot
         work = request_answer(turn, query, llm, attempts, request)
@@ -126,7 +136,7 @@ async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Rou
                 for piece in _passed_pieces(turn, query):
                     turn.sink.pass_on(piece)
             turn.sink.settle()
-            await _report_finished(turn, request, started, error=error)
+            await _report_finished(turn, request, started, attempts, error=error)
             if is_late:
                 raise turn.clock.timeout_error() from None
             if not falls_back:
@@ -134,7 +144,7 @@ async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Rou
             continue
         finally:
             turn.sink.settle()
-        elapsed_ms = await _report_finished(turn, request, started, result=result)
+        elapsed_ms = await _report_finished(turn, request, started, attempts, result=result)
         # Looked up before the answer is recorded, so that a resumed turn has the price of then.
         found_price = await llm.find_price(target.model, result.model)
         price = None if found_price is None else found_price.of(result.usage)
@@ -226,8 +236,10 @@ def _build_request(
 async def _request_in_slot(turn: ActiveTurn, query: ModelQuery, llm: LLM, *rest: Any) -> ChatResult:
     assert llm.slots is not None
     activity, turn.clock.activity = turn.clock.activity, f"waiting until '{llm.name}' has fewer requests (max_parallel)"
+    asked_at = time.perf_counter()
     async with llm.slots.here():
         turn.clock.activity = activity
+        await report_wait(turn, "slot", asked_at)
         return await _request_answer(turn, query, llm, *rest)
 
 
@@ -252,8 +264,10 @@ async def _request_answer(
         except ProviderError as error:
             # Taken back before the pause of a retry: a reader that comes meanwhile must not get these pieces.
             attempts.delivered = streams and not turn.sink.take_back(len(_passed_pieces(turn, query)))
+            failed_at = time.perf_counter()
             if not await attempts.wait_for_retry(error):
                 raise
+            await report_wait(turn, "retry", failed_at)
             turn.pieces.clear()
         except FlexChatError:
             raise
@@ -308,11 +322,13 @@ def _passed_pieces(turn: ActiveTurn, query: ModelQuery) -> list[ChatEvent]:
     return [piece for piece in turn.pieces if query.answer_format is None or type(piece) is not TextDelta]
 
 
-async def _report_finished(turn: ActiveTurn, request: ModelRequest, started: float, **outcome: Any) -> float:
+async def _report_finished(
+    turn: ActiveTurn, request: ModelRequest, started: float, attempts: Attempts, **outcome: Any
+) -> float:
     elapsed_ms = (time.perf_counter() - started) * 1000
     if turn.sink.has_receiver(ModelRequestFinished):
-        about = {"llm": request.llm, "model": request.model, "elapsed_ms": elapsed_ms, **outcome}
-        await turn.sink.emit(ModelRequestFinished(info=turn.info, **about))
+        outcome |= {"elapsed_ms": elapsed_ms, "attempts": attempts.count}
+        await turn.sink.emit(ModelRequestFinished(info=turn.info, llm=request.llm, model=request.model, **outcome))
     return elapsed_ms
 
 

@@ -52,6 +52,7 @@ from ..domain import (
     TurnInfo,
 )
 from ..domain.codec import digests_in, value_from_dict, value_to_dict
+from ..domain.events import WaitReason
 from ..domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnState
 from ..domain.questions import PendingQuestion, Question, Reply
 from ..errors import FlexChatError, LostTurnError, UnknownMediaError
@@ -83,6 +84,7 @@ class Journal:
         has_slot: Whether the place after the conversation's last turn is lent to the turn that ends this one.
         store: Where it is written.
         media: Gets the bytes of the media of the next step; None if the store does not keep them apart.
+        traceparent: Of the turn's info.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class Journal:
         self.media: dict[str, bytes] | None = {} if hasattr(store, "media") else None
         self._recorded_media = media or {}
         self.is_closed = self.has_slot = False
+        self.traceparent = ""
         self.live_sink: Sink | None = None
         self.store, self._lease, self._run_by = store, lease, run_by
         self._writing = asyncio.Lock()
@@ -144,10 +147,13 @@ class Journal:
         if self._started is None:
             self.add(
                 "started",
-                request=request_to_json(request, self.media),
+                request=self._as_begun(request),
                 after=turns[-1].id if turns else None,
                 **self._run_by,
             )
+
+    def _as_begun(self, request: ChatRequest) -> Any:
+        return {**request_to_json(request, self.media), "traceparent": self.traceparent}
 
     def record_resumption(self) -> None:
         """Note that the turn goes on."""
@@ -273,7 +279,7 @@ class Journal:
         """Keep the turn as accepted, to begin later, in any process. Raises StorageError."""
         self.turn = attrs.evolve(self.turn, state="accepted", owner="", fence=0, due_at=due_at, priority=priority)
         await self.keep_attachments(request)
-        self.add("accepted", request=request_to_json(request, self.media))
+        self.add("accepted", request=self._as_begun(request))
         await self.store.write(self.turn, self._unwritten, lease_s=None)
 
     async def add_events(self, events: Sequence[JournaledEvent], *, forget: int = 0) -> None:
@@ -397,6 +403,14 @@ class Journal:
         started = self._started or {}
         is_open = self.rule is None and started.get("request", {}).get("call") is None
         return is_open and started.get("config") not in (None, self._run_by.get("config"))
+
+    def wait(self) -> tuple[WaitReason, float]:
+        """Return what a turn that goes on has waited for, and for how many milliseconds."""
+        last, now = self._recorded[-1], datetime.now(UTC)
+        is_new = last.kind == "accepted"
+        times = [datetime.fromisoformat(at) for at in (last.at, self.turn.due_at if is_new else "") if at]
+        reason: WaitReason = "person" if last.kind in ("question", "reply") else "lease"
+        return "queue" if is_new else reason, (now - max(times, default=now)).total_seconds() * 1000
 
     @property
     def was_accepted(self) -> bool:

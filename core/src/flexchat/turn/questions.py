@@ -22,7 +22,7 @@ from ..plugin.call import Call, RunningTurn
 from ..plugin.foreign import CallSuspended, contained, run_in_thread
 from ..schema.check import load, value_problem
 from ..schema.limits import UncheckedError, schema_problems
-from .active import ActiveTurn
+from .active import ActiveTurn, report_wait
 from .journal import Journal
 from .live_questions import UNANSWERED, LiveQuestions, reply_in
 
@@ -106,7 +106,10 @@ class Person:
         turn, reply, is_left_open = self.turn, UNANSWERED, False
         can_wait = row is not None and turn is not None and turn.outer is None and call.can_wait
         try:
+            asked_at = time.perf_counter()
             decision = await self._reply(call, question) if self.on_question is not None or not can_wait else None
+            if turn is not None:
+                await report_wait(turn, "person", asked_at)
             if can_wait and (decision is None or decision.action == "cancel" or decision.why == NOBODY):
                 assert turn is not None
                 assert row is not None

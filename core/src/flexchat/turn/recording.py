@@ -144,7 +144,9 @@ class ConversationRecorder:
             owner=self._lease.owner,
             key=key or "",
         )
-        return Journal(self.journal, self._lease, turn, run_by=self._program)
+        journal = Journal(self.journal, self._lease, turn, run_by=self._program)
+        journal.traceparent = info.traceparent
+        return journal
 
     async def _acquire(self, id: str, tenant: str) -> tuple[TurnJournal, JournaledTurn]:
         assert self.journal is not None
@@ -321,7 +323,10 @@ def _continued(request: ChatRequest, turns: Sequence[ConversationTurn | HistoryT
     return attrs.evolve(request, history=(*earlier, *request.history), topic=topic)
 
 
-_TURN_FIELDS = ("id", "citations", "status", "error", "replay", "rule", "rule_name", "phases", "elapsed_ms")
+_TURN_FIELDS = (
+    *("id", "citations", "status", "error", "replay", "rule", "rule_name", "phases", "elapsed_ms"),
+    "traceparent",
+)
 _RESPONSE_FIELDS = (
     *("messages", "llm", "model", "usage", "rounds", "tool_calls"),
     *("max_iterations_reached", "finish_reason", "warnings"),

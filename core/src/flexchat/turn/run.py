@@ -30,10 +30,10 @@ from ..domain import (
 )
 from ..domain.turn import cost_of
 from ..events.sink import Feed
-from ..plugin.call import current_turn
-from ..plugin.foreign import CallSuspended
+from ..plugin.call import current_traceparent, current_turn
+from ..plugin.foreign import CallSuspended, contained
 from ..plugin.hooks import ModelRequest
-from .active import ActiveTurn, TurnStopped, end_replay
+from .active import ActiveTurn, TurnStopped, end_replay, report_waits
 from .answer import answer, first_request, unfinished_response
 from .detection import PhaseNotes
 from .documents import citations_of
@@ -110,9 +110,10 @@ async def run_turn(engine: TurnEngine, turn: ActiveTurn) -> Turn:
         with contextlib.suppress(errors.TurnNotWaitingError, errors.UnknownTurnError):
             await close_turn(engine, id, tenant=turn.info.tenant, has_slot=True)
 
-    watcher = recorder.watcher
+    watcher, asked_at = recorder.watcher, time.perf_counter()
     try:
         async with recorder.slot(turn, conversation, make_room) as save:
+            turn.waits.append(("turn", (time.perf_counter() - asked_at) * 1000))
             with contextlib.nullcontext() if watcher is None else watcher.running(turn):
                 return await _run_phases(engine, turn, save)
     except errors.SuspendedTurnError:
@@ -135,7 +136,8 @@ async def run_turn(engine: TurnEngine, turn: ActiveTurn) -> Turn:
 async def accept_turn(turn: ActiveTurn, journal: Journal, *, due_at: str = "", priority: int = 0) -> None:
     """Keep a turn that begins later, and notify the plugins. Raises StorageError."""
     await journal.accept(turn.request, due_at=due_at, priority=priority)
-    await turn.parts.hooks.tell(TurnAccepted(info=turn.info, due_at=due_at, priority=priority))
+    with in_turn(turn):
+        await turn.parts.hooks.tell(TurnAccepted(info=turn.info, due_at=due_at, priority=priority))
 
 
 async def close_turn(engine: TurnEngine, id: str, *, tenant: str, has_slot: bool = False) -> Turn:
@@ -168,6 +170,8 @@ async def _run_phases(engine: TurnEngine, turn: ActiveTurn, save: Save | None) -
             async with turn.clock:
                 if turn.sink.has_receiver(TurnStarted):
                     await turn.sink.emit(TurnStarted(info=turn.info, user_message=turn.request.user_message))
+                if turn.waits and (turn.journal is None or turn.journal.live_sink is None):
+                    await report_waits(turn)
                 if turn.request.call is None:
                     await engine.router.route(turn)
                 response = await _generate_response(turn)
@@ -223,17 +227,32 @@ async def _generate_response(turn: ActiveTurn) -> ChatResponse:
 class in_turn:
     """A context manager that makes it the turn this code runs in; on exit the turn is over."""
 
-    __slots__ = ("_token", "_turn")
+    __slots__ = ("_token", "_traceparent", "_turn")
 
     def __init__(self, turn: ActiveTurn) -> None:
         self._turn = turn
 
     def __enter__(self) -> None:
         self._token = current_turn.set(self._turn)
+        self._traceparent = current_traceparent.set(self._turn.info.traceparent)
+        if (trace := self._turn.trace) is not None:
+            _guarded(trace.__enter__)
 
     def __exit__(self, *error: object) -> None:
         self._turn.is_over = True
+        if (trace := self._turn.trace) is not None:
+            _guarded(trace.__exit__, *error)
+        current_traceparent.reset(self._traceparent)
         current_turn.reset(self._token)
+
+
+def _guarded(function: Callable[..., object], *arguments: object) -> None:
+    """Call a function of a plugin that traces, which never costs a turn."""
+    try:
+        with contained():
+            function(*arguments)
+    except Exception:
+        log.exception("a trace failed")
 
 
 async def read_turn(

@@ -6,7 +6,6 @@ Access tokens are got and renewed here (OAuth 2.0 client credentials, RFC 6749 4
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import re
 import time
@@ -177,15 +176,8 @@ class Sending:
         key = context.key if self.key_header is not None else None
         if self.key_header is not None and key is not None:
             added[self.key_header] = key
-        if self.traceparent:
-            added["traceparent"] = _traceparent(context)
+        if self.traceparent and context.traceparent:
+            added["traceparent"] = context.traceparent
         repeatable = request.is_safe or context.tool.effect != "write" or key is not None
         headers: Mapping[str, str] = merge_headers(request.headers, added) if added else request.headers
         return attrs.evolve(request, headers=headers, repeatable=repeatable), key is not None
-
-
-def _traceparent(context: ToolContext) -> str:
-    """Return a trace context (W3C, version 00): one trace for each turn, one span for each call."""
-    trace = hashlib.sha256(f"turn {context.turn_id or context.call_id}".encode()).hexdigest()[:32]
-    span = hashlib.sha256(f"call {context.call_id}".encode()).hexdigest()[:16]
-    return f"00-{trace}-{span}-01"

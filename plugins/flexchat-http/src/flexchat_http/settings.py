@@ -91,7 +91,9 @@ class HttpToolSettings:
         "Header for the call's key, for services that act once per key: Idempotency-Key. Means honours_key.",
         default=None,
     )
-    traceparent: bool = key("Whether the turn is named in the header traceparent (W3C Trace Context).", default=False)
+    traceparent: bool = key(
+        "Whether to send the header traceparent, so that the trace goes on in the service.", default=False
+    )
     domains: tuple[str, ...] | None = key(
         "The only hosts it may reach: api.example.com, *.example.com. Needed if the host has a placeholder.",
         default=None,

@@ -153,6 +153,10 @@ class _Call:
         name, key = source.config.idempotency_meta, self._context.key
         return {name: key} if name is not None and key is not None else None
 
+    def _meta(self, source: McpSource) -> dict[str, str] | None:
+        traceparent = self._context.traceparent
+        return {**({"traceparent": traceparent} if traceparent else {}), **(self._key_meta(source) or {})} or None
+
     async def _call(self, source: McpSource, required: Mapping[str, Any] | None) -> dict[str, Any]:
         tool, context = self._settings.tool, self._context
         definition: Mapping[str, Any] = {}
@@ -161,13 +165,14 @@ class _Call:
         elif not source.config.resources:
             text = f"the MCP server '{source.name}' is configured without resources = true"
             raise ToolError(text, nothing_done=True)
-        meta, is_write, latest = self._key_meta(source), context.tool.effect == "write", required
+        meta, is_write, latest = self._meta(source), context.tool.effect == "write", required
+        has_key = self._key_meta(source) is not None
 
         async def keep(required: Mapping[str, Any], is_sent: bool) -> None:
             nonlocal latest
             latest = required  # where a request that has to be repeated goes on
             open_request = {_REQUESTS: required.get(_REQUESTS), "requestState": required.get("requestState")}
-            handle = {**open_request, "resultType": "input_required", "sent": is_sent, "has_key": meta is not None}
+            handle = {**open_request, "resultType": "input_required", "sent": is_sent, "has_key": has_key}
             # One that is too long cannot be kept: then the call cannot be suspended, and its questions are asked now.
             if len(json.dumps(handle)) <= MAX_HANDLE_CHARS:
                 await context.remember(handle)

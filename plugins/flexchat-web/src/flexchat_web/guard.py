@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from flexchat import StorageError
-from flexchat.host import DEFAULT_TENANT, contained
+from flexchat.host import DEFAULT_TENANT, contained, current_traceparent
 from flexchat.store import PathError
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -55,7 +55,7 @@ QUICK_BYTES = 16 * 1024
 
 CORS_HEADERS = {
     "access-control-allow-methods": "GET, POST, PUT, PATCH, DELETE",
-    "access-control-allow-headers": "authorization, content-type, idempotency-key, last-event-id",
+    "access-control-allow-headers": "authorization, content-type, idempotency-key, last-event-id, traceparent",
     "access-control-max-age": "600",
 }
 
@@ -98,6 +98,8 @@ class Guard:
             return
         headers = headers_of(scope)
         path = path_of(scope)
+        # Several are none: W3C Trace Context, 3.2.
+        current_traceparent.set(",".join(v.decode("latin-1") for n, v in scope["headers"] if n == b"traceparent"))
         body = _Body(receive, headers)
         is_head, is_packed = scope["method"] == "HEAD", accepts_gzip(headers)
         answer = _Answer(send, self._response_headers(headers, path), body, is_packed=is_packed, is_head=is_head)

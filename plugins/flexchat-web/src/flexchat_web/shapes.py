@@ -155,6 +155,7 @@ TURN = record(
     tool_calls=listed(TOOL_CALL),
     max_iterations_reached=bool,
     conversation=str,
+    traceparent=str,
     parsed={},
     pending={
         "type": "array",

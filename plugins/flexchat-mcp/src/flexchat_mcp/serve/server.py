@@ -15,7 +15,7 @@ from typing import Any
 
 import mcp_types as types
 from flexchat import FlexChat, Question, Reply
-from flexchat.host import DEFAULT_TENANT
+from flexchat.host import DEFAULT_TENANT, current_traceparent
 from flexchat.plugin import CallSuspended, MediaPart, ToolError, ToolResult
 from flexchat.store import data_folder
 from mcp.server.caching import CacheHint
@@ -92,6 +92,9 @@ class McpServer:
             catalog = self._catalogs.get(chat)
             if catalog is None:
                 catalog = self._catalogs[chat] = Catalog(chat)
+            traceparent = (ctx.meta or {}).get("traceparent")
+            if isinstance(traceparent, str):  # of a task of its own, like the variable
+                current_traceparent.set(traceparent)
             yield Caller(
                 chat=chat,
                 catalog=catalog,

@@ -64,6 +64,7 @@ _TURNS = listed(
             **dict.fromkeys(("at", "error"), str),
             "messages": listed(dict),
             "max_iterations_reached": bool,
+            "traceparent": str,
             "tool_calls": listed(TOOL_CALL),
         },
         parsed={},
@@ -157,7 +158,7 @@ def _info(info: ConversationInfo) -> dict[str, Any]:
 
 _UNCHANGED = (
     *("id", "at", "status", "error", "topic", "intent", "rule", "rule_name", "model", "finish_reason"),
-    "max_iterations_reached",
+    *("max_iterations_reached", "traceparent"),
 )
 
 
