@@ -17,6 +17,7 @@ from flexchat import (
     SuspendedTurnError,
     SyncFlexChat,
     ToolContext,
+    ToolError,
     TurnCancelled,
     TurnFinished,
     TurnNotWaitingError,
@@ -562,6 +563,36 @@ async def test_a_write_that_died_at_its_first_question_runs_anew(open_chat, ran,
 
         assert (turn.status, ran) == ("done", [("book", "accept", "accept")])
         assert [effect.state for effect in await other.effects()] == ["done"]
+
+
+@pytest.mark.parametrize("catches", [False, True], ids=["lets through", "converts"])
+async def test_a_call_whose_question_finds_the_turn_lost_has_no_outcome(open_chat, ran, tmp_path, tools, catches):
+    """Stored as the call's failure, it would keep the process that has the turn from running it."""
+
+    @tool(asks_first=True)
+    async def ship(context: ToolContext) -> str:
+        """Ship."""
+        if not losses:
+            losses.append(context.turn_id)
+            with contextlib.closing(sqlite3.connect(tmp_path / "c.db", isolation_level=None)) as database:
+                database.execute("UPDATE journal_turns SET fence = fence + 1, owner = 'gone'")
+        try:
+            reply = await context.ask("Where to?")
+        except Exception as error:
+            raise (ToolError(f"not asked: {error}") if catches else error) from error
+        ran.append(("ship", reply.action))
+        return "shipped"
+
+    losses = []
+    tools.append(ship)
+    async with open_chat(calls(("ship", {}))) as dead, open_chat(says("Done.")) as other:
+        with pytest.raises(LostTurnError):
+            await dead.respond("Ship", conversation="c", on_question=lambda question: YES)
+        (resumed,) = await other.resume_interrupted()
+        assert (await resumed.result()).status == "suspended"
+        turn = await finished(other)
+
+    assert (turn.status, ran) == ("done", [("ship", "accept")])
 
 
 async def test_a_write_that_died_after_a_reply_is_unknown(open_chat, ran, tmp_path, tools):

@@ -155,8 +155,8 @@ class ToolExecutor:
                     answer = await step(call, rest)
                 wrong = "" if isinstance(answer, ToolResult) else f"returned {type(answer).__name__}"
             except Exception:
-                if call.suspension is not None:
-                    raise call.suspension from None
+                if call.interruption is not None:
+                    raise call.interruption from None
                 log.exception("plugin %s: the step %s failed", plugin, step.name)
                 wrong = "failed"
             finally:

@@ -263,7 +263,7 @@ class Call:
         questions: How many questions it has asked.
         approval: The kept approval of this call, which the claim uses up; None if it needs none, or got it live.
         is_approved: Whether a person has approved this call: no step need ask again.
-        suspension: What ended its run; None unless it waits for a reply.
+        interruption: What ended its run before it had an outcome: it waits for a reply, or its turn was lost.
         reported_at: When it last reported its progress, by time.monotonic().
     """
 
@@ -302,7 +302,7 @@ class Call:
     questions: int = attrs.field(default=0, init=False, repr=False)
     approval: Approval | None = attrs.field(default=None, init=False, repr=False)
     is_approved: bool = attrs.field(default=False, init=False, repr=False)
-    suspension: CallSuspended | None = attrs.field(default=None, init=False, repr=False)
+    interruption: Exception | CallSuspended | None = attrs.field(default=None, init=False, repr=False)
     reported_at: float = attrs.field(default=-math.inf, init=False, repr=False)
     _waits: int = attrs.field(default=0, init=False, repr=False)
     children: int = attrs.field(default=0, init=False, repr=False)
@@ -400,13 +400,17 @@ class Call:
 
     def suspend(self, question: str) -> CallSuspended:
         """Return the error that ends the run of this call, and of those around it, until a question has its reply."""
+        suspension = CallSuspended(question)
+        self.interrupt(suspension)
+        return suspension
+
+    def interrupt(self, error: Exception | CallSuspended) -> None:
+        """Note what ends the run of this call, and of those around it, without an outcome."""
         call: Call | None = self
         while call is not None:
-            # Noted as well as raised: a tool that catches the error is suspended nevertheless.
-            call.suspension = CallSuspended(question)
+            # Noted as well as raised: the run of a tool that catches the error ends nevertheless.
+            call.interruption = error
             call = call.parent
-        assert self.suspension is not None
-        return self.suspension
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:

@@ -92,8 +92,8 @@ class CallRound:
         """Return the suspension of a call that waits for a reply."""
         call = self.calls[index]
         assert call is not None
-        assert call.suspension is not None
-        return call.suspension
+        assert isinstance(call.interruption, CallSuspended)
+        return call.interruption
 
     def _interrupted_record(self, index: int, registry: ToolRegistry) -> ToolCallRecord:
         requested, call = self.requested[index], self.calls[index]
@@ -101,10 +101,11 @@ class CallRound:
         if call is None:
             return record_of(requested, name, ToolResult.failed(name, NOT_STARTED), self.iteration, {})
         # Only a call whose tool was never started may be called not executed: a started one may have acted.
-        text = SUSPENDED if call.suspension else _INTERRUPTED if call.has_started else NOT_STARTED
+        is_suspended = isinstance(call.interruption, CallSuspended)
+        text = SUSPENDED if is_suspended else _INTERRUPTED if call.has_started else NOT_STARTED
         result = ToolResult.failed(name, text)
         facts = json_facts(call.facts, name)
-        if call.begun_effect is not None and call.suspension is None:
+        if call.begun_effect is not None and not is_suspended:
             facts.setdefault("effect", {"key": call.begun_effect.key, "state": "unknown"})
         return record_of(requested, name, result, self.iteration, facts)
 

@@ -17,7 +17,7 @@ from ..domain import QuestionAnswered, QuestionAsked
 from ..domain.effects import effect_key
 from ..domain.messages import new_call_id
 from ..domain.questions import NOBODY, Approval, OnQuestion, PendingQuestion, Question, Reply
-from ..errors import ClosedQuestionError, InvalidReplyError, UnknownQuestionError
+from ..errors import ClosedQuestionError, InvalidReplyError, LostTurnError, StorageError, UnknownQuestionError
 from ..plugin.call import Call, RunningTurn
 from ..plugin.foreign import CallSuspended, contained, run_in_thread
 from ..schema.check import load, value_problem
@@ -64,6 +64,16 @@ class Person:
             CallSuspended: The question is kept, and the call runs again once it has a reply.
             StorageError, LostTurnError: Question or reply cannot be recorded. All other failures are in the reply.
         """
+        try:
+            return await self._recall_or_ask(call, question)
+        except (LostTurnError, StorageError) as error:
+            # Not an outcome of the tool: stored as its failure, it would keep whoever goes on with the turn, and may
+            # have the reply, from running the call.
+            error.nothing_done = call.can_wait  # type: ignore[union-attr]  # neither has a field for it
+            call.interrupt(error)
+            raise
+
+    async def _recall_or_ask(self, call: Call, question: Question) -> Reply:
         question = attrs.evolve(question, tool=call.name, call_id=call.id)
         turn, row = self.turn, None
         if question.digest:
