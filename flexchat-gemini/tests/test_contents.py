@@ -36,7 +36,8 @@ def written(*messages: Message, model: str = "gemini-2.5-flash") -> list[dict[st
 
 
 def body(messages: Sequence[Message], model: str = "gemini-2.5-flash") -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(RequestWriter(HERE, GeminiConfig()).body(messages, model, ChatOptions())[0])
+    content, _ = RequestWriter(HERE, GeminiConfig()).body(messages, model, ChatOptions())
+    made: dict[str, Any] = json.loads(bytes(content))
     return made
 
 
@@ -241,8 +242,8 @@ def test_media_of_a_result_stand_in_it_from_gemini_3_and_behind_it_before() -> N
     messages = (HI, said(one), answer(one, media=(image,)), UserMessage(content="more"))
     inline = {"inlineData": {"mimeType": "image/png", "data": "/w=="}}
 
-    inside = json.loads(ContentsWriter(HERE).contents(messages, signatures=True, media=True))
-    behind = json.loads(ContentsWriter(HERE).contents(messages, signatures=False, media=False))
+    inside = json.loads(bytes(ContentsWriter(HERE).contents(messages, signatures=True, media=True)))
+    behind = json.loads(bytes(ContentsWriter(HERE).contents(messages, signatures=False, media=False)))
 
     assert inside[-2]["parts"] == [{"functionResponse": {"name": "f", "response": {"x": 1}, "parts": [inline]}}]
     assert behind[-2]["parts"] == [{"functionResponse": {"name": "f", "response": {"x": 1}}}]

@@ -76,9 +76,8 @@ def read(parts: list[dict[str, Any]]) -> ChatResult:
 
 
 def sent(*messages: Message, origin: str = HERE, model: str = "gemini-2.5-flash") -> list[dict[str, Any]]:
-    contents: list[dict[str, Any]] = json.loads(
-        RequestWriter(origin, GeminiConfig()).body(messages, model, ChatOptions())[0]
-    )["contents"]
+    content, _ = RequestWriter(origin, GeminiConfig()).body(messages, model, ChatOptions())
+    contents: list[dict[str, Any]] = json.loads(bytes(content))["contents"]
     return contents
 
 

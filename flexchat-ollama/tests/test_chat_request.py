@@ -57,7 +57,7 @@ def written(
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     writer = ChatRequestWriter(HERE, OllamaConfig(**config))
     body, _ = writer.write(messages, model, options or ChatOptions(), facts, stream=stream)
-    return json.loads(body.content), body.warnings
+    return json.loads(bytes(body.content)), body.warnings
 
 
 def test_a_plain_request() -> None:
@@ -320,7 +320,7 @@ def test_what_ollama_does_not_know_of_reasoning_is_a_warning() -> None:
 
 
 def sent(*messages: Message) -> list[dict[str, Any]]:
-    return [json.loads(data) for data in ChatRequestWriter(HERE, OllamaConfig()).messages(messages)]
+    return [json.loads(bytes(data)) for data in ChatRequestWriter(HERE, OllamaConfig()).messages(messages)]
 
 
 def test_system_messages_stay_where_they_are() -> None:

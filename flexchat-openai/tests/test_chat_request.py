@@ -43,7 +43,9 @@ def body(
 
 
 def sent(*messages: Message, origin: str = HERE, **settings: Any) -> list[dict[str, Any]]:
-    return [json.loads(piece) for piece in ChatRequestWriter(origin, OpenAIConfig(**settings)).messages(messages)]
+    return [
+        json.loads(bytes(piece)) for piece in ChatRequestWriter(origin, OpenAIConfig(**settings)).messages(messages)
+    ]
 
 
 def test_the_least_request_holds_model_and_messages() -> None:

@@ -271,7 +271,9 @@ async def test_recorded_conversations_go_back_byte_for_byte() -> None:
             for call in result.tool_calls
         ]
         sent = json.loads(
-            b"[" + b",".join(ResponsesRequestWriter(origin_of(exchange), OpenAIConfig()).messages(history)) + b"]"
+            b"["
+            + b",".join(map(bytes, ResponsesRequestWriter(origin_of(exchange), OpenAIConfig()).messages(history)))
+            + b"]"
         )
         assert sent[1 : 1 + len(items)] == items
         assert [i["call_id"] for i in sent[1 + len(items) :]] == [c.wire_id for c in result.tool_calls]

@@ -61,7 +61,7 @@ def body(
 
 def sent(*messages: Message, origin: str = HERE, **settings: Any) -> list[dict[str, Any]]:
     return json.loads(
-        b"[" + b",".join(ResponsesRequestWriter(origin, OpenAIConfig(**settings)).messages(messages)) + b"]"
+        b"[" + b",".join(map(bytes, ResponsesRequestWriter(origin, OpenAIConfig(**settings)).messages(messages))) + b"]"
     )
 
 

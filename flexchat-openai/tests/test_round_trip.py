@@ -52,7 +52,7 @@ def reader(api: str) -> AnswerReader:
 
 
 def sent(api: str, messages: list[Message], origin: str = HERE) -> list[Any]:
-    return json.loads(b"[" + b",".join(writer(api, origin).messages(messages)) + b"]")  # type: ignore[no-any-return]
+    return json.loads(b"[" + b",".join(map(bytes, writer(api, origin).messages(messages))) + b"]")  # type: ignore[no-any-return]
 
 
 def received(api: str, items: list[Any]) -> AssistantMessage:

@@ -18,7 +18,7 @@ from .domain.media import StoredMedia, attached_part, clean_name
 from .domain.messages import MediaPart
 from .domain.text import scrub
 from .errors import ChatRequestError, FetchError, PathError, did_you_mean
-from .files import located, read_file
+from .files import located, read_at_most, read_file
 from .plugin.contracts import MediaStore
 
 Attachment = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | MediaPart | StoredMedia
@@ -108,7 +108,7 @@ class AttachmentReader:
                 name, data = path.name, await asyncio.to_thread(read_file, path, most=self.max_bytes)
             else:
                 name = item.name if isinstance(getattr(item, "name", None), str) else None
-                data = await asyncio.to_thread(self._read_open, item)
+                data = await asyncio.to_thread(read_at_most, item, self.max_bytes)
             if len(data) > self.max_bytes:
                 raise ValueError(
                     f"it has {len(data):,} bytes, at most {self.max_bytes:,} are allowed (media.max_bytes)"
@@ -118,10 +118,6 @@ class AttachmentReader:
             reason = error.reason if isinstance(error, PathError) else getattr(error, "strerror", None) or str(error)
             hint = _near(item) if isinstance(error, FileNotFoundError) else ""
             raise ChatRequestError(f"{what}: {reason}{hint}") from None
-
-    def _read_open(self, file: Any) -> bytes:
-        content = file.read(self.max_bytes + 1)
-        return content.encode() if isinstance(content, str) else bytes(content)
 
     async def _fetch(self, address: str) -> tuple[bytes, str]:
         if not _ADDRESS.match(address):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from .errors import PathError
 
@@ -34,6 +35,7 @@ _WORDS = {
 }
 # Where a pipe is not a leftover FIFO, but given on purpose: <(command) in a shell.
 _OPENED_BEFORE = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+_STEP_BYTES = 256 * 1024
 IN_MEMORY = ":memory:"  # the path of a database without a file
 
 
@@ -127,10 +129,21 @@ def read_file(path: str | Path, *, most: int) -> bytes:
         OSError: As for open_file, or it is larger.
     """
     with open_file(path) as file, _in_words(path):
-        content = file.read(most + 1)
+        content = read_at_most(file, most)
     if len(content) > most:
         raise OSError(errno.EFBIG, f"the file is larger than {_size(most)}", str(path))
     return content
+
+
+def read_at_most(file: Any, most: int) -> bytes:
+    """Return the content of an open file, encoded if it is text; of a larger one, more than *most* bytes.
+
+    It is read in steps, because a read of n bytes allocates n bytes before it reads the first.
+    """
+    content = io.BytesIO()
+    while content.tell() <= most and (piece := file.read(_STEP_BYTES)):
+        content.write(piece.encode() if isinstance(piece, str) else piece)
+    return content.getvalue()
 
 
 def _size(size: int) -> str:

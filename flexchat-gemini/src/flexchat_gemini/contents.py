@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import functools
 import math
 from collections.abc import Mapping, Sequence
@@ -13,8 +12,10 @@ from flexchat.plugin import ToolCall
 from flexchat_sdk import (
     AssistantMessage,
     AssistantPart,
+    Base64,
     History,
     Ids,
+    Json,
     MediaLimits,
     MediaPart,
     Message,
@@ -29,6 +30,7 @@ from flexchat_sdk import (
     WireMessage,
     finite,
     from_bytes,
+    join,
     media_behind_results,
     sent_arguments,
     to_text,
@@ -92,7 +94,7 @@ class _Called(NamedTuple):
 class _Content(NamedTuple):
     role: str
     holds_responses: bool
-    parts: list[tuple[float, bytes]]
+    parts: list[tuple[float, Json]]
 
 
 _HEADS = {"user": b'{"role":"user","parts":[', "model": b'{"role":"model","parts":['}
@@ -123,7 +125,7 @@ class ContentsWriter:
             for media in (False, True)
         }
 
-    def contents(self, messages: Sequence[Message], *, signatures: bool, media: bool = False) -> bytes:
+    def contents(self, messages: Sequence[Message], *, signatures: bool, media: bool = False) -> Json:
         """Return the JSON array.
 
         Neighbours of one role become one content, except function responses: all responses to one answer form a
@@ -154,14 +156,14 @@ class ContentsWriter:
                 contents.append(_Content(role, holds_responses, [(place, parts)]))
         if not contents or contents[0].role != "user":
             contents.insert(0, _Content("user", False, [(0, _EMPTY)]))
-        return b"[" + b",".join(map(_content, contents)) + b"]"
+        return b"[" + join(b",", map(_content, contents)) + b"]"
 
 
-def _content(content: _Content) -> bytes:
+def _content(content: _Content) -> Json:
     parts = content.parts
     if content.holds_responses and len(parts) > 1:
         parts = sorted(parts, key=itemgetter(0))
-    return _HEADS[content.role] + b",".join([part for _, part in parts]) + b"]}"
+    return _HEADS[content.role] + join(b",", [part for _, part in parts]) + b"]}"
 
 
 def _encode(message: Message, ids: Ids, *, signatures: bool, media: bool) -> WireMessage:
@@ -297,9 +299,8 @@ def _holds_reference(value: object) -> bool:
 
 def _media(part: MediaPart, rest: Mapping[str, Any]) -> dict[str, Any]:
     if part.data is not None:
-        data = base64.b64encode(part.data).decode("ascii")
         mime_type = _WIRE_TYPES.get(part.mime_type, part.mime_type)
-        return {"inlineData": {"mimeType": mime_type, "data": data, **rest}}
+        return {"inlineData": {"mimeType": mime_type, "data": Base64(part.data), **rest}}
     if part.url is None:
         raise ProviderRequestError(f"a {part.kind} needs data or a url", kind="unsupported_feature")
     return {"fileData": {"mimeType": part.mime_type, "fileUri": part.url, **rest}}

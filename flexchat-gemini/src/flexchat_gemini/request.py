@@ -8,6 +8,7 @@ from typing import Any
 from flexchat_sdk import (
     Body,
     ChatOptions,
+    Json,
     Message,
     PerTools,
     Reasoning,
@@ -57,7 +58,7 @@ class RequestWriter:
         """
         traits = traits_of(model)
         warnings: list[str] = []
-        spliced: dict[str, bytes] = {}
+        spliced: dict[str, Json] = {}
         fields: dict[str, Any] = {}
         count, instructions = leading_instructions(messages)
         if instructions:

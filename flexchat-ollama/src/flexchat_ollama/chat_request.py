@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
@@ -10,10 +9,12 @@ import attrs
 from flexchat.plugin import ToolCall
 from flexchat_sdk import (
     AssistantMessage,
+    Base64,
     Body,
     ChatOptions,
     History,
     Ids,
+    Json,
     MediaPart,
     Message,
     ProviderRequestError,
@@ -118,7 +119,7 @@ class ChatRequestWriter:
             warnings += filter(None, [estimate_warning(tokens, num_ctx)])
         return Body.of(fields, spliced, warnings), num_ctx
 
-    def messages(self, messages: Sequence[Message]) -> list[bytes]:
+    def messages(self, messages: Sequence[Message]) -> list[Json]:
         """Return the elements of the ``messages`` array."""
         return self._history.pieces(_ordered(messages))
 
@@ -249,7 +250,7 @@ def _call(call: ToolCall, ids: Ids) -> dict[str, Any]:
     return {**beside, "id": wire_id, "function": function}
 
 
-def _medium(part: MediaPart) -> str:
+def _medium(part: MediaPart) -> Base64:
     """Return an element of ``images``, where sound and films go as well."""
     if part.data is None:
         raise ProviderRequestError(
@@ -263,7 +264,7 @@ def _medium(part: MediaPart) -> str:
             provider=SCOPE,
             kind="unsupported_feature",
         )
-    return base64.b64encode(part.data).decode()
+    return Base64(part.data)
 
 
 def _format(form: ResponseFormat) -> Any:

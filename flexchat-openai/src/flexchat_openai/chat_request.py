@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from typing import Any, assert_never
 
 from flexchat.plugin import ToolCall
 from flexchat_sdk import (
     AssistantMessage,
+    Base64,
     Body,
     ChatOptions,
     History,
     Ids,
+    Json,
     MediaPart,
     Message,
     ProviderRequestError,
@@ -87,7 +88,7 @@ class ChatRequestWriter:
             spliced["tools"] = self._tools.array(options.tools, names)
         return Body.of(fields, spliced, warnings)
 
-    def messages(self, messages: Sequence[Message]) -> list[bytes]:
+    def messages(self, messages: Sequence[Message]) -> list[Json]:
         """Return the elements of the conversation's array."""
         return self._history.pieces(self._in_order(messages))
 
@@ -219,8 +220,7 @@ def _media(part: MediaPart) -> dict[str, Any]:
     if part.kind == "image" and url is not None:
         return {"type": "image_url", "image_url": {"url": url}}
     if part.kind == "audio" and part.data is not None and part.mime_type in AUDIO:
-        data = base64.b64encode(part.data).decode()
-        return {"type": "input_audio", "input_audio": {"data": data, "format": AUDIO[part.mime_type]}}
+        return {"type": "input_audio", "input_audio": {"data": Base64(part.data), "format": AUDIO[part.mime_type]}}
     if part.kind == "document" and part.data is not None:
         return {"type": "file", "file": {"filename": file_name(part), "file_data": url}}
     form = "by URL" if part.data is None else "inline"

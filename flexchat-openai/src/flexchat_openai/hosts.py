@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from flexchat_sdk import MediaPart, UserMessage, short_id, utf8
+from flexchat_sdk import Base64, MediaPart, UserMessage, short_id, utf8
 
 OPENAI_HOST = "api.openai.com"
 
@@ -54,9 +53,9 @@ def file_name(part: MediaPart) -> str:
     return name if part.mime_type != "application/pdf" or name.lower().endswith(".pdf") else f"{name}.pdf"
 
 
-def data_url(part: MediaPart) -> str | None:
+def data_url(part: MediaPart) -> str | Base64 | None:
     """Return the address of a file: its own, or one that contains the data."""
-    return part.url if part.data is None else f"data:{part.mime_type};base64,{base64.b64encode(part.data).decode()}"
+    return part.url if part.data is None else Base64(part.data, f"data:{part.mime_type};base64,")
 
 
 def user_content(message: UserMessage, text_type: str, encode: Callable[[MediaPart], Any]) -> str | list[Any]:

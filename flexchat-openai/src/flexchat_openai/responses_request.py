@@ -6,7 +6,6 @@ refuses a reasoning item without the item that followed it, and that item, by it
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
@@ -15,10 +14,12 @@ from flexchat.plugin import ToolCall
 from flexchat_sdk import (
     AssistantMessage,
     AssistantPart,
+    Base64,
     Body,
     ChatOptions,
     History,
     Ids,
+    Json,
     MediaPart,
     Message,
     OpaquePart,
@@ -102,7 +103,7 @@ class ResponsesRequestWriter:
     accepted_types = IMAGES | {PDF}
     """The media types that a user message may hold."""
 
-    def messages(self, messages: Sequence[Message]) -> list[bytes]:
+    def messages(self, messages: Sequence[Message]) -> list[Json]:
         """Return the elements of the conversation's array."""
         return self._history.pieces(messages[leading_instructions(messages)[0] :])
 
@@ -188,7 +189,7 @@ class ResponsesRequestWriter:
             case RefusalPart() if has_begun and data.get("continues"):
                 return None  # the item has gone back with its text
             case MediaPart(data=bytes(image)) if own:  # kept once, in the part
-                return _Item(item={**own, "result": base64.b64encode(image).decode()}, after=after)
+                return _Item(item={**own, "result": Base64(image)}, after=after)
             case TextPart() | RefusalPart() | MediaPart():
                 text = unshown(part) if isinstance(part, MediaPart) else part.text
                 content = [{"type": "output_text", "text": text}]

@@ -33,7 +33,7 @@ def data(block: Any = None, **rest: Any) -> ProviderData:
 
 
 def written(*messages: Message, **how: Any) -> list[dict[str, Any]]:
-    return json.loads(MessagesWriter(HERE).messages(messages, **how)[0])  # type: ignore[no-any-return]
+    return json.loads(bytes(MessagesWriter(HERE).messages(messages, **how)[0]))  # type: ignore[no-any-return]
 
 
 def text(said: str) -> dict[str, str]:

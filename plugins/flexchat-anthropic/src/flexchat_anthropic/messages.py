@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import functools
 import hashlib
 import json
@@ -15,8 +14,10 @@ from flexchat.plugin import ToolCall
 from flexchat_sdk import (
     AssistantMessage,
     AssistantPart,
+    Base64,
     History,
     Ids,
+    Json,
     MediaLimits,
     MediaPart,
     Message,
@@ -30,6 +31,7 @@ from flexchat_sdk import (
     ToolMessage,
     UserMessage,
     WireMessage,
+    join,
     replayed,
     sent_arguments,
     to_bytes,
@@ -78,7 +80,7 @@ class _Blocks(NamedTuple):
 
     role: str
     are_results: bool
-    blocks: tuple[bytes, ...]
+    blocks: tuple[Json, ...]
 
 
 @attrs.define
@@ -86,8 +88,8 @@ class _Turn:
     """Consecutive messages of one role. Results come first, because the service otherwise reports them as missing."""
 
     role: str
-    results: list[bytes] = attrs.field(factory=list)
-    blocks: list[bytes] = attrs.field(factory=list)
+    results: list[Json] = attrs.field(factory=list)
+    blocks: list[Json] = attrs.field(factory=list)
 
 
 def instructions_of(messages: Sequence[Message]) -> str:
@@ -155,7 +157,7 @@ class MessagesWriter:
         thinking: bool = True,
         prefill: bool = True,
         mark: Mapping[str, Any] | None = None,
-    ) -> tuple[bytes, tuple[str, ...]]:
+    ) -> tuple[Json, tuple[str, ...]]:
         """Return the JSON array, and what could not be honoured.
 
         Neighbours of one role are one message. An answer that was refused is left out, with its calls' results.
@@ -176,7 +178,7 @@ class MessagesWriter:
         warnings = () if is_paused else _end(turns, prefill)
         if mark and turns:
             _mark(turns[-1], mark)
-        return b"[" + b",".join(map(_encoded, turns)) + b"]", warnings
+        return b"[" + join(b",", map(_encoded, turns)) + b"]", warnings
 
     def _sent(self, messages: Sequence[Message]) -> tuple[Sequence[Message], bool]:
         """Return the messages without refused answers and their results, and whether the last answer has paused."""
@@ -332,7 +334,7 @@ def _end(turns: list[_Turn], prefill: bool) -> tuple[str, ...]:
     if not prefill:
         _turn(turns, "user").blocks.append(to_bytes({"type": "text", "text": GO_ON}))
         return (f"the model does not go on with an assistant's message: it is asked to ({GO_ON!r})",)
-    block = json.loads(last.blocks[-1])
+    block = json.loads(bytes(last.blocks[-1]))
     last.blocks[-1] = to_bytes({**block, "text": block["text"].rstrip()})
     return ()
 
@@ -340,14 +342,14 @@ def _end(turns: list[_Turn], prefill: bool) -> tuple[str, ...]:
 def _mark(turn: _Turn, mark: Mapping[str, Any]) -> None:
     blocks = turn.blocks or turn.results
     if blocks[-1].startswith(_MARKABLE):
-        blocks[-1] = blocks[-1][:-1] + b',"cache_control":' + to_bytes(mark) + b"}"
+        blocks[-1] = blocks[-1].removesuffix(b"}") + b',"cache_control":' + to_bytes(mark) + b"}"
 
 
 _HEADS = {"user": b'{"role":"user","content":[', "assistant": b'{"role":"assistant","content":['}
 
 
-def _encoded(turn: _Turn) -> bytes:
-    return _HEADS[turn.role] + b",".join([*turn.results, *turn.blocks]) + b"]}"
+def _encoded(turn: _Turn) -> Json:
+    return _HEADS[turn.role] + join(b",", [*turn.results, *turn.blocks]) + b"]}"
 
 
 def _result_content(message: ToolMessage) -> str | list[dict[str, Any]]:
@@ -371,7 +373,6 @@ def _media(part: MediaPart) -> dict[str, Any]:
     elif part.mime_type == "text/plain":
         source = {"type": "text", "media_type": "text/plain", "data": part.data.decode("utf-8", "replace")}
     else:
-        data = base64.b64encode(part.data).decode("ascii")
-        source = {"type": "base64", "media_type": part.mime_type, "data": data}
+        source = {"type": "base64", "media_type": part.mime_type, "data": Base64(part.data)}
     title = {"title": part.name} if part.name and part.kind == "document" else {}
     return {"type": part.kind, "source": source, **title}

@@ -16,7 +16,7 @@ from flexchat.attachments import AttachmentReader, listed
 from flexchat.domain import AssistantMessage, MediaPart, Turn
 from flexchat.domain.media import clean_name, describe_media, in_brief
 from flexchat.errors import ChatRequestError
-from flexchat.files import located
+from flexchat.files import located, read_at_most
 
 from .context import UsageError
 from .parameters import TEXT
@@ -68,8 +68,7 @@ def _standard_input(terminal: Terminal, max_bytes: int) -> bytes:
         raise UsageError("-a - attaches standard input: give it a pipe or a file, as in < photo.png")
     stream = getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode())
     with announce_wait(terminal, "the end of standard input"):
-        data: bytes = stream.read(max_bytes + 1)
-    return data
+        return read_at_most(stream, max_bytes)
 
 
 def made_media(turn: Turn) -> list[MediaPart]:

@@ -123,6 +123,7 @@ from .http.deadline import Deadline as Deadline, TimeLeft as TimeLeft
 from .http.framing import NdjsonDecoder as NdjsonDecoder
 from .http.guard import AddressRule as AddressRule, checked_url as checked_url
 from .refusals import retry_after_s as retry_after_s, should_retry as should_retry
+from .http.pieces import Base64 as Base64, Json as Json, Pieces as Pieces, join as join
 from .http.secrets import MAX_CODE_CHARS as MAX_CODE_CHARS, refusal_data as refusal_data, refusal_text as refusal_text
 from .http.settings import HttpSettings as HttpSettings
 from .http.framing import SseDecoder as SseDecoder

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from flexchat.errors import ProviderRequestError
 
+from .http.pieces import Json, join
 from .http.wire_json import to_bytes
 
 
@@ -14,16 +15,16 @@ class Body(NamedTuple):
     """A request's body, ready to send.
 
     Attributes:
-        content: JSON in UTF-8.
+        content: JSON in UTF-8, in pieces if it has media.
         warnings: What could not be honoured, one sentence each.
     """
 
-    content: bytes
+    content: Json
     warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(
-        cls, fields: Mapping[str, Any], spliced: Mapping[str, bytes] | None = None, warnings: Sequence[str] = ()
+        cls, fields: Mapping[str, Any], spliced: Mapping[str, Json] | None = None, warnings: Sequence[str] = ()
     ) -> Body:
         """Build a body from fields and from values that are already encoded.
 
@@ -35,13 +36,13 @@ class Body(NamedTuple):
             ProviderRequestError: A field cannot be written as JSON.
         """
         try:
-            parts = [to_bytes(fields)[:-1]]
+            parts: list[Json] = [to_bytes(fields)[:-1]]
         except (TypeError, ValueError, RecursionError) as error:
             raise not_json(error) from error
         for name, value in (spliced or {}).items():
             if name not in fields:
                 parts += (b',"' if len(parts[0]) > 1 or len(parts) > 1 else b'"', name.encode(), b'":', value)
-        return cls(b"".join((*parts, b"}")), tuple(warnings))
+        return cls(join(b"", [*parts, b"}"]), tuple(warnings))
 
 
 def merged(fields: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:

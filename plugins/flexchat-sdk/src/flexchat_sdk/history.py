@@ -28,6 +28,7 @@ from flexchat.domain.messages import (
 )
 
 from .body import not_json
+from .http.pieces import Json, encode_with_media, join
 from .http.wire_json import finite, to_bytes, to_text, utf8
 
 # Of our own ids; OpenAI's Chat Completions accepts 40 characters, other services more.
@@ -49,16 +50,19 @@ def short_id(call_id: str) -> str:
     return call_id
 
 
-def replayed(message: WireMessage) -> bytes:
-    """Encode data a service sent, to send it back; numbers that JSON lacks, such as NaN, become null."""
+def replayed(message: WireMessage) -> Json:
+    """Encode data a service sent, to send it back; numbers that JSON lacks, such as NaN, become null.
+
+    Media in it, as Base64, are encoded while they are sent.
+    """
     if message is None:
         return b""
     if not isinstance(message, Mapping):
-        return b",".join([replayed(each) for each in message])
+        return join(b",", [replayed(each) for each in message])
     try:
         return to_bytes(message)
-    except ValueError:
-        return to_bytes(finite(message))
+    except (TypeError, ValueError):
+        return encode_with_media(finite(message))
 
 
 class Ids:
@@ -147,13 +151,13 @@ class History:
         self._scope, self._origin, self._say, self._own_id, self._encode = scope, origin, say, own_id, encode
         self._key = f"{scope} {origin} {variant}"
 
-    def array(self, messages: Sequence[Message]) -> bytes:
+    def array(self, messages: Sequence[Message]) -> Json:
         """Return a conversation as a request's JSON array.
 
         Raises:
             ProviderRequestError: It cannot be expressed.
         """
-        return b"[" + b",".join(self.pieces(messages)) + b"]"
+        return b"[" + join(b",", self.pieces(messages)) + b"]"
 
     def pieces(self, messages: Sequence[Message]) -> list[Any]:
         """Return the encoded messages, the empty ones left out. Raises the same as array."""

@@ -14,6 +14,7 @@ from flexchat.errors import ProviderError, ProviderProtocolError, ProviderReques
 
 from .connections import AiohttpTransport, BodyStream
 from .deadline import Deadline
+from .pieces import Json
 from .secrets import header_problem, key_mask
 from .settings import HttpSettings
 from .trouble import connection_trouble
@@ -115,7 +116,7 @@ class HttpClient:
         self._urls: dict[str, httpx.URL] = {}
         self._transport = transport or AiohttpTransport()
 
-    async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> HttpAnswer:
+    async def post(self, path: str, body: Json, *, timeout_s: float | None = None) -> HttpAnswer:
         """POST *body* and return the whole answer; statuses of 400 and above do not raise.
 
         Raises:
@@ -128,12 +129,12 @@ class HttpClient:
         """GET *path*; otherwise the same as post."""
         return await self.send("GET", path, timeout_s=timeout_s)
 
-    async def send(self, method: str, path: str, body: bytes = b"", *, timeout_s: float | None = None) -> HttpAnswer:
+    async def send(self, method: str, path: str, body: Json = b"", *, timeout_s: float | None = None) -> HttpAnswer:
         """Send a request with any method: "PUT", "DELETE". Otherwise the same as post."""
         async with HttpStream(self, self._request(method, path, body), timeout_s, whole=True) as answer:
             return HttpAnswer(status=answer.status, headers=answer.headers, body=await answer.read())
 
-    def stream(self, path: str, body: bytes, *, timeout_s: float | None = None, whole: bool = False) -> HttpStream:
+    def stream(self, path: str, body: Json, *, timeout_s: float | None = None, whole: bool = False) -> HttpStream:
         """Send body; ``async with`` gives the answer as it arrives. Raises the same errors as post.
 
         Args:
@@ -149,7 +150,7 @@ class HttpClient:
         """Create the error for an unusable answer; *what* is a predicate whose subject is the host."""
         return ProviderProtocolError(f"{self.host} {self.mask(what)}", provider=self.provider, **rest)
 
-    def _request(self, method: str, path: str, body: bytes) -> httpx.Request:
+    def _request(self, method: str, path: str, body: Json) -> httpx.Request:
         if (url := self._urls.get(path)) is None:
             # Paths may contain ids: without a bound, the cache would grow with each of them.
             if len(self._urls) >= 64:

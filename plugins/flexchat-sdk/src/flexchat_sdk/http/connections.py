@@ -25,6 +25,8 @@ import httpx
 from aiohttp.http import HttpProcessingError
 from yarl import URL
 
+from .pieces import Json, Pieces
+
 MAX_CONNECTIONS = 1024
 KEPT_S = 15.0  # seconds that an unused connection stays open
 # aiohttp warns of larger bodies that are not files.
@@ -34,13 +36,14 @@ _TROUBLE = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
 
 
 class BodyStream(httpx.AsyncByteStream):
-    """A request body already in memory."""
+    """A request body in memory, or made while it is read."""
 
-    def __init__(self, body: bytes) -> None:
+    def __init__(self, body: Json) -> None:
         self.body = body
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield self.body
+        for piece in (self.body,) if isinstance(self.body, bytes) else self.body:
+            yield piece
 
 
 class ForbiddenAddressError(OSError):
@@ -88,6 +91,11 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         A request is sent twice only if it is repeatable and a reused connection turned out to be closed.
         """
         body = request.stream.body if isinstance(request.stream, BodyStream) else await request.aread()
+        data: Any = body or None
+        if isinstance(body, Pieces):
+            data = request.stream
+        elif len(body) >= _AS_FILE_BYTES:
+            data = io.BytesIO(body)
         connect_s = request.extensions.get("timeout", {}).get("connect")
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
         may_repeat = request.extensions.get("repeatable", True) and time.monotonic() < self.kept_until
@@ -97,7 +105,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
                 response = await self._session(is_checked=self._permits is not None and not proxy).request(
                     request.method,
                     url,
-                    data=None if not body else body if len(body) < _AS_FILE_BYTES else io.BytesIO(body),
+                    data=data,
                     headers=headers,
                     allow_redirects=False,
                     timeout=_timeout(connect_s),

@@ -1,0 +1,126 @@
+"""How much memory a turn with a large image takes: its bytes are held once, and its Base64 never as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import tracemalloc
+
+import pytest
+from flexchat import FlexChat
+from flexchat_anthropic.config import AnthropicConfig
+from flexchat_anthropic.provider import AnthropicProvider
+from flexchat_gemini.config import GeminiConfig
+from flexchat_gemini.provider import GeminiProvider
+from flexchat_ollama.config import OllamaConfig
+from flexchat_ollama.provider import OllamaProvider
+from flexchat_openai.config import OpenAIConfig
+from flexchat_openai.provider import OpenAIProvider
+
+MAX_COPIES = 3.0
+"""Bytes in use at once, as a multiple of the image's: those of caller, turn, adapter and connection together."""
+
+SIZE = 5_000_000
+IMAGE = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x0a\0\0\0\x0a".ljust(SIZE, b"\x9f")
+MODELS = {
+    "anthropic": "claude-opus-4-5",
+    "gemini": "gemini-2.5-flash",
+    "ollama": "m",
+    "openai": "gpt-4o",
+    "responses": "gpt-5.2",
+}
+_TEXT = {"type": "text", "text": "Seen."}
+ANSWERS = {
+    "anthropic": {
+        **{"id": "i", "type": "message", "role": "assistant", "model": "x", "stop_reason": "end_turn"},
+        **{"content": [_TEXT], "usage": {"input_tokens": 1, "output_tokens": 1}},
+    },
+    "gemini": {"candidates": [{"content": {"role": "model", "parts": [{"text": "Seen."}]}, "finishReason": "STOP"}]},
+    "ollama": {"message": {"role": "assistant", "content": "Seen."}, "done": True, "done_reason": "stop"},
+    "openai": {"choices": [{"message": {"role": "assistant", "content": "Seen."}, "finish_reason": "stop"}]},
+    "responses": {
+        "status": "completed",
+        "output": [{"type": "message", "id": "m", "content": [{"type": "output_text", "text": "Seen."}]}],
+    },
+}
+
+
+def provider(name, address):
+    match name:
+        case "anthropic":
+            return AnthropicProvider(AnthropicConfig(api_key="k", base_url=address))
+        case "gemini":
+            return GeminiProvider(GeminiConfig(api_key="k", base_url=address))
+        case "ollama":
+            return OllamaProvider(OllamaConfig(base_url=address))
+        case "openai":
+            return OpenAIProvider(OpenAIConfig(api_key="k", base_url=address, api="chat"))
+    return OpenAIProvider(OpenAIConfig(api_key="k", base_url=address, api="responses"))
+
+
+@contextlib.asynccontextmanager
+async def service(name):
+    """A service at an address of its own that counts the bytes of requests, and keeps none."""
+    received = []
+
+    async def serve(reader, writer):
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                lines = head.decode().lower().splitlines()
+                left = next((int(line[15:]) for line in lines if line.startswith("content-length:")), 0)
+                received.append(left)
+                while left:
+                    left -= len(await reader.read(min(left, 65_536)))
+                facts = {"capabilities": ["completion", "vision"]}
+                answer = json.dumps(facts if "/show" in lines[0] else ANSWERS[name]).encode()
+                start = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(answer)
+                writer.write(start + answer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", received
+
+
+@contextlib.contextmanager
+def copies_at_most(limit, size):
+    gc.collect()
+    tracemalloc.start()
+    try:
+        yield
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak / size <= limit, f"{peak / size:.2f} copies at the peak"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("name", MODELS)
+async def test_a_turn_with_an_image_holds_few_copies_of_it(tmp_path, name, streamed):
+    """From a file, through the store, to the service; and again in the next turn, which has it from the store."""
+    size = SIZE if name != "anthropic" else 3_900_000
+    (tmp_path / "photo.png").write_bytes(IMAGE[:size])
+    config = {
+        "llms": {"m": {"provider": "openai"}},
+        "responses": [{"llm": "m", "model": MODELS[name]}],
+        "conversations": {"path": str(tmp_path / "c.db")},
+    }
+    async with service(name) as (address, received):
+
+        async def ask(**options):
+            async with FlexChat.from_config(config, providers={"m": provider(name, address)}) as chat:
+                await chat.respond("Warm up.", conversation="other")
+                received.clear()
+                with copies_at_most(MAX_COPIES, size):
+                    if streamed:
+                        async for _ in chat.stream("Look.", conversation="c", **options):
+                            pass
+                    else:
+                        await chat.respond("Look.", conversation="c", **options)
+                assert max(received) > size * 4 / 3
+
+        await ask(attachments=tmp_path / "photo.png")
+        await ask()
