@@ -42,7 +42,7 @@ from .domain import (
 from .domain.conversation import result_to_json
 from .domain.copies import with_own_tables
 from .domain.fetching import Fetcher
-from .domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnState
+from .domain.journal import MAX_RESUMES, JournaledEvent, JournaledTurn, JournalEntry, TurnState
 from .domain.media import StoredMedia
 from .domain.prices import Cost, PriceSettings
 from .domain.questions import OnQuestion, PendingQuestion, QuestionState, Reply
@@ -77,7 +77,7 @@ from .turn.handle import TurnHandle
 from .turn.journal import read_row
 from .turn.keyed import JoinedTurn, KeyedTurns, KeyMemory
 from .turn.questions import Person, answer
-from .turn.recording import MAX_RESUMES, ConversationRecorder, turn_not_begun
+from .turn.recording import ConversationRecorder, turn_not_begun
 from .turn.run import Explanation, Work, accept_turn, close_turn, explain, preview, read_turn, run_turn
 
 if TYPE_CHECKING:

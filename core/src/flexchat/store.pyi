@@ -28,6 +28,7 @@ from .domain.filters import (
 from .domain.journal import (
     JournalEntry as JournalEntry,
     JournaledTurn as JournaledTurn,
+    MAX_RESUMES as MAX_RESUMES,
     JournaledEvent as JournaledEvent,
     TurnEnd as TurnEnd,
     TurnKey as TurnKey,
@@ -96,7 +97,9 @@ from .plugin.contracts import (
     Reranker as Reranker,
     RerankerType as RerankerType,
     Retriever as Retriever,
+    SchemaState as SchemaState,
     SendingJournal as SendingJournal,
+    StoreDatabase as StoreDatabase,
     TurnJournal as TurnJournal,
 )
 from .plugin.foreign import error_name as error_name, error_text as error_text

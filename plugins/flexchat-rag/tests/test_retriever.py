@@ -325,7 +325,7 @@ async def test_of_a_long_question_only_the_start_is_read(cpu_growth):
 async def test_questions_of_many_words_leave_readers_to_those_of_few(opened):
     store = opened()
     await store.add(FOXES, collection="animals")
-    running, most, read = 0, 0, store._database.read
+    running, most, read = 0, 0, store.database.read
 
     async def counted(work):
         nonlocal running, most
@@ -336,7 +336,7 @@ async def test_questions_of_many_words_leave_readers_to_those_of_few(opened):
         finally:
             running -= 1
 
-    store._database.read = counted
+    store.database.read = counted
     many = " ".join(f"w{i}" for i in range(30))
     found = await asyncio.gather(*(store.query(many + " fox", collection=None, top_k=3) for _ in range(8)))
     assert [[d.id for d in hits.documents] for hits in found] == [["red"]] * 8

@@ -12,6 +12,9 @@ from ..domain import Effect, EffectCall
 from ..domain.effects import ClaimOutcome
 from ..errors import CannotSettleError
 
+RESTORED_EFFECT = "it was under way when this data was backed up"
+"""The note of an effect that was claimed or pending in a backup."""
+
 EndState = Literal["done", "failed", "unknown"]
 
 _SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", None)

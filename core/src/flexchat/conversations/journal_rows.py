@@ -18,6 +18,9 @@ from .effect_rows import time_text
 
 T = TypeVar("T", bound=Sequence[Any])
 
+RESTORED_TURN = "it was under way when this data was backed up: check what it did afterwards before you resume it"
+"""The error of a turn that had not ended in a backup."""
+
 MAX_SENDING_PAUSE_S = 3600.0
 
 QUESTION_COLUMNS = (

@@ -12,6 +12,10 @@ TurnState = Literal["accepted", "running", "suspended", "interrupted", "done", "
 owner. "interrupted": it can go on; the process that ran it died or was stopped, or a question has its reply."""
 
 
+MAX_RESUMES = 5
+"""How often a turn is resumed unasked: one that ends its process each time must not go on for ever."""
+
+
 @attrs.frozen(kw_only=True)
 class JournalEntry:
     """One step of a turn.

@@ -851,6 +851,71 @@ class SeparateJournal(TurnJournal, Closable, Protocol):
 
 
 @attrs.frozen(kw_only=True)
+class SchemaState:
+    """How far the tables of a database are, counted in the steps that make them.
+
+    Attributes:
+        version: Steps that have been done; 0 if there is no database yet.
+        newest: Steps that this FlexChat knows.
+        oldest: Steps that a FlexChat must know to use the database: later steps only added to it.
+    """
+
+    version: int
+    newest: int
+    oldest: int
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether this FlexChat can use the database as soon as its missing steps are done."""
+        return self.oldest <= self.newest
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether steps are missing."""
+        return self.version < self.newest
+
+
+class StoreDatabase(Protocol):
+    """The database of a store, for backups and upgrades: a store that has one has it as its attribute ``database``.
+
+    Every method may raise StorageError.
+
+    Attributes:
+        place: Where it is, for people, without secrets. Stores with the same place share one database.
+        migrates: Whether its first use also does the missing steps. If it is False, a database that lacks some cannot
+            be used until ``migrate`` has done them.
+    """
+
+    migrates: bool
+
+    @property
+    def place(self) -> str: ...  # noqa: D102
+
+    async def schema(self) -> SchemaState:
+        """Read how far the tables are, and change nothing."""
+
+    async def migrate(self) -> None:
+        """Create the database, or do the missing steps. Older FlexChats that can use it go on meanwhile."""
+
+    async def copy_to(self, file: Path) -> SchemaState:
+        """Write everything as it is at one moment to a new file, while others read and write; return its schema."""
+
+    async def check_copy(self, file: Path) -> SchemaState:
+        """Check that a file written by ``copy_to`` is complete, and can be restored here; return its schema.
+
+        Raises:
+            StorageError: It cannot, or a database is here already.
+        """
+
+    async def restore(self, file: Path) -> None:
+        """Fill this place, which has no data, from a file written by ``copy_to``: everything or nothing.
+
+        What happened after the copy is unknown. So turns that had not ended then wait for a person
+        (``flexchat turns resume``), and effects that were claimed or pending are unknown.
+        """
+
+
+@attrs.frozen(kw_only=True)
 class DocumentStoreContext:
     """What FlexChat passes to a document store when opening it.
 
@@ -1240,6 +1305,8 @@ class ConfigTable:
         summary: One line for the JSON Schema.
         demo: Given the names of the existing tools, returns the table's content for use without a config (--demo).
         is_list: Whether it is a list of tables, each with the keys of the class: ``[[NAME]]``.
+        database: Returns the database that belongs to the table, for backups and upgrades, given the table (None if it
+            is not written) and the folder of the config file (None if there is none); None for none. Opens nothing.
     """
 
     name: str
@@ -1247,6 +1314,7 @@ class ConfigTable:
     summary: str = ""
     demo: Callable[[Sequence[str]], Mapping[str, Any]] | None = None
     is_list: bool = False
+    database: Callable[[Any, Path | None], StoreDatabase | None] | None = None
 
 
 class CheckedConfig(Protocol):

@@ -12,7 +12,7 @@ import attrs
 from ..calls.manager import ToolManager
 from ..config.model import Config
 from ..domain import ChatRequest, Profile, StreamEvent, TurnInfo
-from ..domain.journal import JournalEntry
+from ..domain.journal import MAX_RESUMES, JournalEntry
 from ..domain.masking import Mask
 from ..domain.questions import OnQuestion
 from ..domain.tracing import is_traceparent, new_traceparent
@@ -27,7 +27,7 @@ from ..schema.answer_format import answer_format
 from .active import ActiveTurn, TurnParts, new_turn_id, outer_turn
 from .clock import Clock
 from .journal import Journal, read_media
-from .recording import MAX_RESUMES, ConversationRecorder
+from .recording import ConversationRecorder
 from .routing import Router, find_recorded_rule
 
 log = logging.getLogger(__name__)

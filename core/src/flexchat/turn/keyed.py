@@ -28,13 +28,13 @@ from ..domain import (
     TurnInfo,
 )
 from ..domain.effects import arguments_digest
-from ..domain.journal import JournaledTurn, TurnKey
+from ..domain.journal import MAX_RESUMES, JournaledTurn, TurnKey
 from ..events.log import EventLog
 from .active import ActiveTurn, outer_turn
 from .engine import TurnEngine
 from .handle import ReplayedTurn, TurnHandle
 from .journal import request_to_json
-from .recording import MAX_RESUMES, turn_not_begun
+from .recording import turn_not_begun
 from .run import End, end_event
 
 KEEP_S = 24 * 3600.0

@@ -50,8 +50,6 @@ log = logging.getLogger(__name__)
 KEEP_EVENTS_S = 24 * 3600.0
 """How long the events of a turn can be read again after its end."""
 
-MAX_RESUMES = 5
-"""How often a turn is resumed unasked: one that ends its process each time must not go on for ever."""
 
 _DAY_S = 24 * 3600.0
 

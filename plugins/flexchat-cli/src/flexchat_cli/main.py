@@ -138,6 +138,13 @@ OWN = {
     "conversations rename": ("conversations:rename", "give a conversation another title"),
     "conversations delete": ("conversations:delete", "delete conversations permanently"),
     "conversations export": ("conversations:export", "write conversations as Markdown, or as lines of JSON"),
+    "conversations import": (
+        "conversations_import:import_",
+        "read what export --json has written",
+    ),
+    "backup": ("backup:backup", "copy every database, the configuration and its prompts, while serving"),
+    "restore": ("backup:restore", "verify a backup and put it back; nothing is overwritten"),
+    "migrate": ("backup:migrate", "bring the databases' schemas up to date, or check them"),
     "effects list": ("turns:effects_list", "list the changes that tools have made, newest first"),
     "effects show": ("turns:effects_show", "print everything known about an effect"),
     "effects settle": ("turns:effects_settle", "record how an unknown effect ended: ID done|failed"),

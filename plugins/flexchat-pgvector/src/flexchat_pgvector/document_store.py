@@ -39,7 +39,7 @@ class PgvectorStore:
     def __init__(self, config: PgvectorConfig, context: DocumentStoreContext) -> None:
         self._config, self._name, self._reranker = config, context.name, context.reranker
         self._embedder = context.embedder if config.search != "keyword" else None
-        self._connections = Connections(
+        self.database = self._connections = Connections(
             config, name=context.name, part="documents", steps=tables.DOCUMENTS, error=RetrievalError
         )
         self._adder = Adder(self._connections, self._embedder, config.language, indexed=config.index == "hnsw")

@@ -13,15 +13,18 @@ import os
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, LiteralString, TypeVar
 
 import attrs
 import psycopg
 from flexchat.plugin import FlexChatError
+from flexchat.store import SchemaState
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
+from . import copying
 from .config import PostgresConfig
 
 T = TypeVar("T")
@@ -76,9 +79,14 @@ class Connections:
         steps: Migrations from an empty schema to the newest tables of this part. Append only. ``{s}`` is the schema.
         error: The exception raised when the database is unusable.
         setup: Settings of each connection, as statements.
+        compatible_from: Steps that a FlexChat must know to use the newest tables, because the later ones only add to
+            them; None: all. ``versions`` has it under the part's name, so that older programs refuse what they cannot
+            use, and the steps done, if they are more, under the name and " steps".
+        after_restore: Statements, with values, that change the data of a backup before they are used again.
 
     Attributes:
         config: Where the database is, for packages that add tables of their own to it.
+        migrates: Whether the first use also does the missing steps; see StoreDatabase.
     """
 
     def __init__(
@@ -90,8 +98,13 @@ class Connections:
         steps: Sequence[LiteralString],
         error: type[FlexChatError],
         setup: LiteralString = "",
+        compatible_from: int | None = None,
+        after_restore: Sequence[tuple[LiteralString, Sequence[Any]]] = (),
     ) -> None:
         self.config = config
+        self.migrates = True
+        self._compatible_from = len(steps) if compatible_from is None else compatible_from
+        self._after_restore = after_restore
         self._setup = setup
         self._config, self._name, self._part, self._steps, self._error = config, name, part, steps, error
         self._schema = sql.Identifier(config.schema)
@@ -154,6 +167,75 @@ class Connections:
         with self.explaining():
             async with await self._connect() as raw:
                 await self._migrate(raw)
+
+    @property
+    def place(self) -> str:
+        """The server, the schema and the part, without the password; see StoreDatabase."""
+        place = Place.of(self._config.dsn)
+        where = "PostgreSQL" if place is None else place.shown
+        return f"{where}, schema {self._config.schema}, {self._part}"
+
+    async def schema(self) -> SchemaState:
+        """Read how far the tables are; see StoreDatabase."""
+        with self.explaining():
+            async with await self._connect() as raw:
+                return await self._state(raw)
+
+    async def migrate(self) -> None:
+        """Create the tables, or do the missing steps; see StoreDatabase."""
+        self.migrates = True
+        with self.explaining():
+            async with await self._connect() as raw:
+                if (await self._state(raw)).is_behind:
+                    await self._migrate(raw)
+
+    async def copy_to(self, file: Path) -> SchemaState:
+        """Copy everything to a new file, while others read and write; see StoreDatabase."""
+        with self.explaining():
+            async with await self._connect() as raw:
+                await raw.execute(_READ)  # one snapshot for all tables
+                state = await self._state(raw)
+                if state.version > state.newest:
+                    raise self._error(f"{self._name}: {self.place}: {_BACK_UP_WITH_NEWER}")
+                await copying.dump(
+                    Connection(raw, self.compose),
+                    file,
+                    self._steps[: state.version],
+                    schema=self._config.schema,
+                    part=self._part,
+                    state=state,
+                )
+                return state
+
+    async def check_copy(self, file: Path) -> SchemaState:
+        """Check that a copy is complete and can be restored here; see StoreDatabase."""
+        state = attrs.evolve(copying.check(file, self._part, self._error), newest=len(self._steps))
+        if state.version > state.newest:
+            raise self._error(f"{self._name}: '{file}' was written by a newer FlexChat: update this one")
+        with self.explaining():
+            async with await self._connect() as raw:
+                for table in copying.tables_with_data(self._steps[: (await self._state(raw)).version]):
+                    query = self.compose("SELECT FROM {s}.{table} LIMIT 1", table=sql.Identifier(table))
+                    if (await raw.execute(query)).rowcount:
+                        raise self._error(f"{self._name}: {self.place} has data already: restore into an empty schema")
+        return state
+
+    async def restore(self, file: Path) -> None:
+        """Fill tables without data from a copy; see StoreDatabase."""
+        state = await self.check_copy(file)
+        with self.explaining():
+            # In one transaction: a server that starts meanwhile finds all of it, or nothing.
+            async with await self._connect() as raw, raw.transaction():
+                connection = Connection(raw, self.compose)
+                done = (await self._state(raw)).version
+                if done not in (0, state.version):
+                    text = f"has tables of another version ({done} steps, not {state.version}), although they are empty"
+                    raise self._error(f"{self._name}: {self.place} {text}: drop the schema first")
+                await self._migrate(raw, state.version)
+                await copying.load(connection, file, self._steps[: state.version])
+                await self._migrate(raw)
+                for statement, values in self._after_restore:
+                    await connection.execute(statement, values)
 
     async def listen(self) -> Raw:
         """Open a connection outside the pool that listens to the store's channel; the caller closes it."""
@@ -268,7 +350,13 @@ class Connections:
                 )
             raw = await self._connect()
             try:
-                if await self._version(raw) != len(self._steps):
+                state = await self._state(raw)
+                if not state.is_usable:
+                    raise self._error(self._newer())
+                if state.is_behind and not self.migrates:
+                    text = f"{state.version} of {state.newest} steps of the schema are done: run flexchat migrate"
+                    raise self._error(f"{self._name}: {self.place}: {text}")
+                if state.is_behind:
                     await self._migrate(raw)
             except BaseException:
                 await raw.close()
@@ -276,18 +364,27 @@ class Connections:
             self._idle.append(raw)
             self._is_ready = True
 
-    async def _version(self, raw: Raw) -> int:
+    async def _state(self, raw: Raw) -> SchemaState:
         try:
-            query = self.compose("SELECT version FROM {s}.versions WHERE part = %s")
-            row = await (await raw.execute(query, (self._part,))).fetchone()
+            async with raw.transaction():  # a savepoint: the tables may be missing
+                query = self.compose("SELECT part, version FROM {s}.versions WHERE part = ANY(%s)")
+                rows = await (await raw.execute(query, ([self._part, f"{self._part} steps"],))).fetchall()
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
-            return 0
-        return int(row[0]) if row else 0
+            rows = []
+        done: dict[str, int] = dict(rows)  # type: ignore[arg-type]  # rows of two columns
+        return SchemaState(
+            version=max(done.values(), default=0), oldest=done.get(self._part, 0), newest=len(self._steps)
+        )
 
-    async def _migrate(self, raw: Raw) -> None:
+    def _newer(self) -> str:
+        where = f"{self._name}: the tables in schema '{self._config.schema}'"
+        return f"{where} were made by a newer FlexChat: update this one"
+
+    async def _migrate(self, raw: Raw, to: int | None = None) -> None:
+        to = len(self._steps) if to is None else to
         connection, version = Connection(raw, self.compose), -1
         # A transaction for each: PostgreSQL before 16 lets a step use a new value of an enum only once it is committed.
-        while version < len(self._steps):
+        while version < to:
             async with raw.transaction():
                 await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
                 # CREATE SCHEMA IF NOT EXISTS requires the CREATE privilege even if the schema exists.
@@ -296,14 +393,16 @@ class Connections:
                 await connection.execute(
                     "CREATE TABLE IF NOT EXISTS {s}.versions (part text PRIMARY KEY, version int NOT NULL)"
                 )
-                version = await self._version(raw)  # another process may have taken the last step
-                if version > len(self._steps):
-                    where = f"{self._name}: the tables in schema '{self._config.schema}'"
-                    raise self._error(f"{where} were made by a newer FlexChat: update this one")
-                for step in self._steps[version : version + 1]:
+                state = await self._state(raw)  # another process may have taken the last step
+                if not state.is_usable:
+                    raise self._error(self._newer())
+                for step in self._steps[state.version : min(state.version + 1, to)]:
                     await connection.execute(step)
-                version = min(version + 1, len(self._steps))
-                await connection.execute(_RECORD_VERSION, (self._part, version))
+                version = max(state.version, min(state.version + 1, to))
+                oldest = max(state.oldest, min(version, self._compatible_from))
+                await connection.execute(_RECORD_VERSION, (self._part, oldest))
+                if version > oldest:
+                    await connection.execute(_RECORD_VERSION, (f"{self._part} steps", version))
 
     @contextlib.contextmanager
     def explaining(self) -> Iterator[None]:
@@ -326,6 +425,8 @@ def _may_pass(error: Exception) -> bool:
     is_broken = isinstance(error, (psycopg.OperationalError, OSError)) and not code
     return is_broken or code[:2] in ("08", "40") or code[:3] == "57P"
 
+
+_BACK_UP_WITH_NEWER = "a newer FlexChat has added tables: make the backup with that one"
 
 # SQLSTATE codes, or two or three leading characters for a class: postgresql.org/docs/18/errcodes-appendix.
 _REASONS = {

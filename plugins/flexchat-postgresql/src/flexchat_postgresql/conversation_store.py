@@ -32,7 +32,7 @@ from .counters import PostgresqlCounters
 from .journal import PostgresqlJournal
 from .ledger import PostgresqlLedger, forget_texts
 from .owners import Renewer, extend
-from .tables import CONVERSATIONS
+from .tables import AFTER_RESTORE, COMPATIBLE_FROM, CONVERSATIONS
 
 MAX_KEY_BYTES = 800
 """Bytes of a tenant's name or an id: an entry of an index holds three of them, and some 2,700 bytes."""
@@ -82,12 +82,23 @@ class PostgresqlConversations:
 
     def __init__(self, config: PostgresqlConfig) -> None:
         self.connections = Connections(
-            config, name="conversations", part="conversations", steps=CONVERSATIONS, error=StorageError
+            config,
+            name="conversations",
+            part="conversations",
+            steps=CONVERSATIONS,
+            error=StorageError,
+            compatible_from=COMPATIBLE_FROM,
+            after_restore=AFTER_RESTORE,
         )
         self.renewer = Renewer(config, self.connections)
         self.journal = PostgresqlJournal(self.connections, self.renewer)
         self.media = self.journal.media
         self.counters = PostgresqlCounters(self.connections, self.renewer)
+
+    @property
+    def database(self) -> Connections:
+        """The tables of conversations, effects and the journal; see StoreDatabase."""
+        return self.connections
 
     def ledger(self) -> PostgresqlLedger:
         """Return the ledger of effects in the same database; see KeepingEffects."""

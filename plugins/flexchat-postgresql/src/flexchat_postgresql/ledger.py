@@ -96,6 +96,7 @@ class PostgresqlLedger:
 
     def __init__(self, connections: Connections, renewer: Renewer) -> None:
         self._connections, self._renewer = connections, renewer
+        self.database = connections
         self._watch = Watch()
 
     async def claim(

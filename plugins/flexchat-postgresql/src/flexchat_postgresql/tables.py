@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import LiteralString
 
+from flexchat.store import MAX_RESUMES, effect_rows, journal_rows
+
 from . import counters
 
 # Searched text is case-folded before it is stored: case folding in the database depends on its locale.
@@ -237,3 +239,21 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
     """,
     counters.TABLES,
 )
+
+COMPATIBLE_FROM = 12
+"""Steps that a FlexChat must know to use the newest tables. Each later one only adds to them, so that the versions
+before and after it can share a database; one that removes or changes something raises this number."""
+
+AFTER_RESTORE: tuple[tuple[LiteralString, tuple[str | int, ...]], ...] = (
+    ("DELETE FROM {s}.owners", ()),
+    (
+        "UPDATE {s}.effects SET state = 'unknown', note = %s WHERE state IN ('claimed', 'pending')",
+        (effect_rows.RESTORED_EFFECT,),
+    ),
+    (
+        """UPDATE {s}.journal_turns SET state = 'running', owner = '', error = %s,
+        fence = greatest(fence + 1, suspensions + %s + 1) WHERE ended_at = ''""",
+        (journal_rows.RESTORED_TURN, MAX_RESUMES),
+    ),
+)
+"""Statements after which the turns and effects that a backup has unfinished wait for a person."""

@@ -95,7 +95,7 @@ class SqliteStore:
 
     def __init__(self, config: SqliteConfig, context: DocumentStoreContext) -> None:
         path = located(config.path, context.folder) if config.path else data_folder() / "documents.db"
-        self._database = database.open_database(path)
+        self.database = database.open_database(path)
         self._config = config
         self._name = context.name
         self._embedder = context.embedder
@@ -135,7 +135,7 @@ class SqliteStore:
         # Cost grows with the number of words: long questions must not occupy all readers.
         words = len(terms_of(text))
         async with (self._few if words <= FEW_TERMS else self._many).turn(words):
-            collections, hits = await self._database.read(lambda connection: search(connection, matrices, question))
+            collections, hits = await self.database.read(lambda connection: search(connection, matrices, question))
         self._check_vectors(collections, question)
         if self._reranker is not None:
             passages = [database.read_as(hit.title, hit.text) for hit, _ in hits[:RERANKED]]
@@ -154,7 +154,7 @@ class SqliteStore:
 
     async def collections(self) -> Sequence[Collection]:
         """Return the collections, by name."""
-        return tuple((await self._database.read(database.read_collections)).values())
+        return tuple((await self.database.read(database.read_collections)).values())
 
     async def add(self, documents: Sequence[Document], *, collection: str, source: Source | None = None) -> int:
         """Store documents, all or none; see DocumentStore. Embedding precedes any lock.
@@ -167,7 +167,7 @@ class SqliteStore:
         if source is not None:
             source_name = database.checked_name(source.name, "the source's name")
             source = attrs.evolve(source, name=source_name, digest=storable(source.digest))
-        fields = await self._database.read(lambda connection: database.metadata_fields(connection, name))
+        fields = await self.database.read(lambda connection: database.metadata_fields(connection, name))
         made_from = source.name if source is not None else None
         by_id = {row.id: row for row in (database.row_of(document, made_from, *fields) for document in documents)}
         rows = tuple(by_id.values())
@@ -178,7 +178,7 @@ class SqliteStore:
             there = {each.name: each for each in await self.collections()}
             if name in there and there[name].embedding is not None and there[name].documents:
                 embedder = self._embedder.name
-        plan = await self._database.read(lambda connection: database.plan_adding(connection, name, rows, embedder))
+        plan = await self.database.read(lambda connection: database.plan_adding(connection, name, rows, embedder))
         vectors: dict[str, bytes] = {}
 
         def work(connection: database.Connection) -> int:
@@ -191,7 +191,7 @@ class SqliteStore:
                 embedded = await self._embed(batch, "document")
                 vectors.update((text, row.tobytes()) for text, row in zip(batch, embedded, strict=True))
             try:
-                return await self._database.write(work)
+                return await self.database.write(work)
             except database.VectorsMissing as missing:
                 plan = missing.plan
 
@@ -206,7 +206,7 @@ class SqliteStore:
         """Delete the documents that match all given criteria; see DocumentStore."""
         condition = filter_sql(read_filter(where))
         chosen_ids, chosen_sources = (None if names is None else [*map(storable, names)] for names in (ids, sources))
-        return await self._database.write(
+        return await self.database.write(
             lambda connection: database.delete_documents(
                 connection, storable(collection), chosen_ids, chosen_sources, condition
             )
@@ -218,14 +218,14 @@ class SqliteStore:
         """Return documents in the order of their ids; see DocumentStore."""
         condition = filter_sql(read_filter(where))
         behind = None if after is None else storable(after)
-        return await self._database.read(
+        return await self.database.read(
             lambda connection: database.list_documents(connection, storable(collection), condition, limit, behind)
         )
 
     async def sources(self, *, collection: str, limit: int = 1000, after: str | None = None) -> Sequence[Source]:
         """Return sources in the order of their names; see DocumentStore."""
         behind = None if after is None else storable(after)
-        return await self._database.read(
+        return await self.database.read(
             lambda connection: database.list_sources(connection, storable(collection), limit, behind)
         )
 
@@ -236,15 +236,15 @@ class SqliteStore:
         settings = {field: getattr(collection, field) for field in database.SETTINGS}
         settings |= {field: storable(value) for field, value in settings.items() if isinstance(value, str)}
         settings |= {"name": name, "metadata": metadata}
-        await self._database.write(lambda connection: database.save_collection(connection, settings))
+        await self.database.write(lambda connection: database.save_collection(connection, settings))
 
     async def delete_collection(self, name: str) -> None:
         """Delete a collection with all that is in it; see DocumentStore."""
-        await self._database.write(lambda connection: database.delete_collection(connection, storable(name)))
+        await self.database.write(lambda connection: database.delete_collection(connection, storable(name)))
 
     async def aclose(self) -> None:
         """Close the file and release the vectors."""
-        await self._database.aclose()
+        await self.database.aclose()
         if self._matrices is not None:
             self._matrices.clear()
 

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from flexchat.conversations.effect_rows import now_text
+from flexchat.conversations.effect_rows import RESTORED_EFFECT, now_text
+from flexchat.conversations.journal_rows import RESTORED_TURN
 from flexchat.domain import ConversationHistory, ConversationInfo, ConversationTurn
 from flexchat.domain.codec import digests_in
 from flexchat.domain.conversation import history_from_json, turn_from_parts, turn_to_parts
-from flexchat.domain.journal import TurnEnd
+from flexchat.domain.journal import MAX_RESUMES, TurnEnd
 from flexchat.domain.prices import Cost
 from flexchat.domain.text import storable
 from flexchat.errors import StorageError, UnknownConversationError
@@ -95,6 +96,17 @@ _MIGRATIONS = (
     sqlite_counters.TABLES,
 )
 
+# Steps that a FlexChat must know to use the newest schema. Each later one only adds to it, so that the versions before
+# and after it can share a file; one that removes or changes something raises this number.
+_COMPATIBLE_FROM = 15
+
+_AFTER_RESTORE = f"""
+DELETE FROM owners;
+UPDATE effects SET state = 'unknown', note = '{RESTORED_EFFECT}' WHERE state IN ('claimed', 'pending');
+UPDATE journal_turns SET state = 'running', owner = '', error = '{RESTORED_TURN}',
+    fence = max(fence + 1, suspensions + {MAX_RESUMES} + 1) WHERE ended_at = '';
+"""
+
 _MAX_COST = 9 * 10**18  # keeps the sum an integer: beyond 64 bits SQLite would continue with a float
 
 _INFO = (
@@ -118,7 +130,13 @@ class SqliteConversations:
 
     def __init__(self, path: str | Path) -> None:
         self.database = Database(
-            path, kind="conversations", application_id=APPLICATION_ID, migrations=_MIGRATIONS, prepare=_add_functions
+            path,
+            kind="conversations",
+            application_id=APPLICATION_ID,
+            migrations=_MIGRATIONS,
+            prepare=_add_functions,
+            compatible_from=_COMPATIBLE_FROM,
+            after_restore=_AFTER_RESTORE,
         )
         self.journal = SqliteJournal(self.database)
         self.media = self.journal.media

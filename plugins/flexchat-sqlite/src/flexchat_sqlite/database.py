@@ -13,6 +13,7 @@ import contextlib
 import logging
 import os
 import re
+import shutil
 import sqlite3
 import threading
 import time
@@ -23,6 +24,7 @@ from typing import TypeVar
 
 from flexchat.errors import StorageError
 from flexchat.files import IN_MEMORY, refuse_other
+from flexchat.plugin.contracts import SchemaState
 
 from .damage import FileId, file_id, is_damage, put_aside
 
@@ -46,8 +48,14 @@ class Database:
         kind: The contents, for errors: "documents".
         application_id: A 32-bit number stored in the file; databases of other programs are refused.
         migrations: Steps from an empty file to the newest schema: SQL, or functions of a connection. Only ever append
-            steps; the file's user_version counts those applied.
+            steps.
         prepare: Sets up each new connection, for example with custom functions.
+        compatible_from: Steps that a FlexChat must know to use the newest schema, because the later ones only add to
+            it; None: all. It is the file's user_version, so that older programs refuse what they cannot use.
+        after_restore: Statements that change the data of a backup before they are used again.
+
+    Attributes:
+        migrates: Whether opening the file also does the missing steps; see StoreDatabase.
     """
 
     def __init__(
@@ -58,12 +66,17 @@ class Database:
         application_id: int,
         migrations: Sequence[Migration],
         prepare: Callable[[sqlite3.Connection], None] | None = None,
+        compatible_from: int | None = None,
+        after_restore: str = "",
     ) -> None:
         self.path = Path(path)
+        self.migrates = True
         self._in_memory = str(path) == IN_MEMORY
         self._kind = kind
         self._application_id = application_id
         self._migrations = tuple(migrations)
+        self._compatible_from = len(self._migrations) if compatible_from is None else compatible_from
+        self._after_restore = after_restore
         self._prepare = prepare
         self._writing = ThreadPoolExecutor(1, thread_name_prefix=f"flexchat {kind} writer")
         # Each connection to :memory: would open a database of its own, so one thread and one connection do everything.
@@ -191,6 +204,101 @@ class Database:
 
         await self._run(self._writing, truncate)
 
+    @property
+    def place(self) -> str:
+        """The file, as an absolute path; see StoreDatabase."""
+        return IN_MEMORY if self._in_memory else str(self.path.absolute())
+
+    async def schema(self) -> SchemaState:
+        """Read how far the tables are; see StoreDatabase."""
+        return await self._run(self._reading, self._schema)
+
+    def _schema(self) -> SchemaState:
+        if self._in_memory or not self.path.exists():
+            return self._state(0, 0)
+        with self._guarding(), contextlib.closing(self._connect()) as connection:
+            self._check_owner(connection)
+            return self._state(*_applied(connection))
+
+    async def migrate(self) -> None:
+        """Create the file, or do the missing steps; see StoreDatabase."""
+        self.migrates = True
+        await self._run(self._writing, self._open_file)
+
+    async def copy_to(self, file: Path) -> SchemaState:
+        """Copy everything to a new file, while others read and write; see StoreDatabase."""
+        return await self._run(self._reading, lambda: self._copy_to(file))
+
+    def _copy_to(self, file: Path) -> SchemaState:
+        if self._in_memory:
+            raise StorageError(f"{self._kind}: they are in memory only, so there is nothing to copy")
+        # A connection of its own: the file is neither created nor migrated, nor put aside if it is damaged.
+        with self._guarding(), contextlib.closing(self._connect()) as source:
+            self._check_owner(source)
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as target:
+                # In one step, it is a single read: it has the file's state at one moment, and no writer waits for it.
+                source.backup(target)
+                target.execute("PRAGMA journal_mode = DELETE")  # the copy is one file, without -wal beside it
+                return self._state(*_applied(target))
+
+    async def check_copy(self, file: Path) -> SchemaState:
+        """Check that a copy is complete and can be restored here; see StoreDatabase."""
+        return await self._run(self._reading, lambda: self._check_copy(file))
+
+    def _check_copy(self, file: Path) -> SchemaState:
+        for path in (self.path, *(self.path.with_name(self.path.name + end) for end in ("-wal", "-shm"))):
+            if path.exists():
+                raise StorageError(f"{self._kind}: '{path}' is there already: move it away, and nothing is overwritten")
+        try:
+            # Immutable: reading a backup must leave no files beside it.
+            address = f"{file.absolute().as_uri()}?mode=ro&immutable=1"
+            with contextlib.closing(sqlite3.connect(address, isolation_level=None, uri=True)) as connection:
+                if self._prepare is not None:
+                    self._prepare(connection)
+                (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+                if application_id != self._application_id:
+                    raise StorageError(f"'{file}' is no copy of FlexChat's {self._kind}")
+                state = self._state(*_applied(connection))
+                faults = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        except sqlite3.Error as error:
+            raise StorageError(f"{self._kind}: '{file}' {_explain(error)}") from error
+        if faults != "ok":
+            raise StorageError(f"{self._kind}: '{file}' is damaged: {faults}")
+        if not state.is_usable:
+            raise StorageError(f"'{file}' {_NEWER}")
+        return state
+
+    async def restore(self, file: Path) -> None:
+        """Fill this place, which has no file, from a copy; see StoreDatabase."""
+        await self._run(self._writing, lambda: self._restore(file))
+
+    def _restore(self, file: Path) -> None:
+        self._check_copy(file)
+        new = self.path.with_name(self.path.name + ".restoring")
+        with self._guarding():
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            new.unlink(missing_ok=True)
+            os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            shutil.copyfile(file, new)
+            with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as connection:
+                if self._prepare is not None:
+                    self._prepare(connection)
+                self._migrate(connection)
+                self._in_transaction(connection, self._adapt)
+                connection.execute("VACUUM")  # writes the whole file anew, and syncs it
+            # The file gets its name last: a server that starts meanwhile finds all of it, or none. A link fails if
+            # there is a file by now, where renaming would replace it.
+            os.link(new, self.path)
+            new.unlink()
+
+    def _adapt(self, connection: sqlite3.Connection) -> None:
+        for statement in _statements(self._after_restore):
+            connection.execute(statement)
+
+    def _state(self, version: int, oldest: int) -> SchemaState:
+        return SchemaState(version=version, oldest=oldest, newest=len(self._migrations))
+
     async def aclose(self) -> None:
         """Close the file after finishing pending writes. May be called twice."""
         loop = asyncio.get_running_loop()
@@ -303,12 +411,14 @@ class Database:
             return self._writer is None
         return self._opened is None or file_id(self.path) != self._opened
 
-    @staticmethod
-    def _in_transaction(connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _in_transaction(self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
         # IMMEDIATE takes the write lock now: a transaction that reads first and writes later would fail at once with
         # SQLITE_BUSY, without waiting, if another process wrote in between.
         connection.execute("BEGIN IMMEDIATE")
         try:
+            # A newer FlexChat may have changed the schema while this process was running.
+            if connection.execute("PRAGMA user_version").fetchone()[0] > len(self._migrations):
+                raise StorageError(f"'{self.path}' {_NEWER}")
             result = work(connection)
             connection.execute("COMMIT")
         except BaseException:
@@ -431,9 +541,7 @@ class Database:
     def _migrate(self, connection: sqlite3.Connection) -> None:
         def bring_up_to_date(connection: sqlite3.Connection) -> None:
             # Read again inside the transaction: another process may have migrated the file since the check below.
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version > len(self._migrations):
-                raise StorageError(f"'{self.path}' was written by a newer FlexChat: update this one")
+            version, oldest = _applied(connection)
             for step in self._migrations[version:]:
                 if callable(step):
                     step(connection)
@@ -441,9 +549,20 @@ class Database:
                 for statement in _statements(step):
                     connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {self._application_id}")
-            connection.execute(f"PRAGMA user_version = {len(self._migrations)}")
+            connection.execute(f"PRAGMA user_version = {max(oldest, self._compatible_from)}")
+            if len(self._migrations) > max(version, self._compatible_from):
+                connection.execute("CREATE TABLE IF NOT EXISTS schema_steps (applied INTEGER NOT NULL)")
+                connection.execute("INSERT INTO schema_steps VALUES (?)", (len(self._migrations),))
 
-        if connection.execute("PRAGMA user_version").fetchone()[0] != len(self._migrations):
+        state = self._state(*_applied(connection))
+        if not state.is_usable:
+            raise StorageError(f"'{self.path}' {_NEWER}")
+        if state.is_behind:
+            if not self.migrates:
+                text = (
+                    f"has {state.version} of the {state.newest} steps of its schema: flexchat migrate does the others"
+                )
+                raise StorageError(f"'{self.path}' {text}")
             self._in_transaction(connection, bring_up_to_date)
 
     @contextlib.contextmanager
@@ -457,6 +576,15 @@ class Database:
             raise StorageError(f"{self._kind}: '{self.path}' cannot be used: {error.strerror or error}") from error
         except (OverflowError, UnicodeEncodeError) as error:
             raise StorageError(f"{self._kind}: '{self.path}' cannot hold this: {error}") from error
+
+
+def _applied(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Return how many steps a file has, and how many a FlexChat must know to use it."""
+    oldest = connection.execute("PRAGMA user_version").fetchone()[0]
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema_steps'").fetchone():
+        return oldest, oldest
+    # The greatest: two versions of FlexChat may each have added steps.
+    return max(oldest, connection.execute("SELECT max(applied) FROM schema_steps").fetchone()[0] or 0), oldest
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
@@ -486,6 +614,7 @@ def _statements(script: str) -> list[str]:
     return [*statements, statement.strip()] if statement.strip() else statements
 
 
+_NEWER = "was written by a newer FlexChat: update this one"
 _DELETED = "was deleted or moved while in use: put it back, or restart this program, which then begins a new one"
 
 _REASONS = {

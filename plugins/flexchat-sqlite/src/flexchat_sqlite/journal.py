@@ -188,7 +188,7 @@ class SqliteJournal:
     """
 
     def __init__(self, database: Database, *, closes: bool = False) -> None:
-        self._database = database
+        self.database = database
         self._closes = closes
         self.media = media_rows.SqliteMedia(database)
 
@@ -214,7 +214,7 @@ class SqliteJournal:
 
         # Media are not written in the calling thread: they are large.
         is_long = turn.state == "accepted" or any(entry.media for entry in entries)
-        await (self._database.write if is_long else self._database.write_soon)(add)
+        await (self.database.write if is_long else self.database.write_soon)(add)
 
     async def suspend(self, turn: JournaledTurn, entries: Sequence[JournalEntry]) -> bool:
         """Suspend a turn, unless one of its questions has a reply; see TurnJournal."""
@@ -227,7 +227,7 @@ class SqliteJournal:
             # One transaction with the look at the replies: one that is recorded later finds the turn suspended.
             return database.execute(_SUSPEND, {"id": turn.id, "now": now_text()}).rowcount > 0
 
-        return await self._database.write(suspend)
+        return await self.database.write(suspend)
 
     async def bind(
         self, key: str, *, tenant: str, turn: str, digest: str, keep_s: float, instead_of: TurnKey | None = None
@@ -247,7 +247,7 @@ class SqliteJournal:
             bound, its_digest, begun, bound_at = database.execute(query, (tenant, key)).fetchone()
             return attrs.evolve(new, turn=bound, digest=its_digest, begun=bool(begun), bound_at=bound_at)
 
-        return await self._database.write(bind)
+        return await self.database.write(bind)
 
     async def acquire(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
         """Acquire a turn that can go on; see TurnJournal."""
@@ -262,7 +262,7 @@ class SqliteJournal:
             renew(database, owner, lease_s)
             return attrs.evolve(turn, owner=owner, fence=turn.fence + 1, state="running", error="")
 
-        return await self._database.write(take)
+        return await self.database.write(take)
 
     async def release(self, turn: JournaledTurn, *, error: str = "") -> None:
         """Release a turn, so that another owner can resume it; see TurnJournal."""
@@ -275,7 +275,7 @@ class SqliteJournal:
             )
             database.execute("DELETE FROM journal_turns WHERE id = ? AND owner = '' AND conversation = ''", (turn.id,))
 
-        await self._database.write(release)
+        await self.database.write(release)
 
     async def list_resumable(self, *, limit: int) -> Sequence[JournaledTurn]:
         """Return the turns of all tenants that can go on; see TurnJournal."""
@@ -285,15 +285,15 @@ class SqliteJournal:
             interrupted = database.execute(_INTERRUPTED, values).fetchall()
             return interrupted + database.execute(_NEXT, {**values, "limit": limit - len(interrupted)}).fetchall()
 
-        return [_turn(row) for row in await self._database.read_soon(read)]
+        return [_turn(row) for row in await self.database.read_soon(read)]
 
     async def answer(self, id: str, *, tenant: str, reply: Reply, by: str) -> PendingQuestion:
         """Record a reply; see TurnJournal."""
-        return await self._database.write(lambda database: question_rows.answer(database, id, tenant, reply, by))
+        return await self.database.write(lambda database: question_rows.answer(database, id, tenant, reply, by))
 
     async def question(self, id: str, *, tenant: str) -> PendingQuestion:
         """Return a question; see TurnJournal."""
-        return await self._database.read_soon(lambda database: question_rows.find(database, id, tenant))
+        return await self.database.read_soon(lambda database: question_rows.find(database, id, tenant))
 
     async def questions(
         self,
@@ -308,17 +308,17 @@ class SqliteJournal:
     ) -> Sequence[PendingQuestion]:
         """Return questions, the newest first; see TurnJournal."""
         columns = {"conversation": conversation, "turn": turn, "remembered": remembered}
-        return await self._database.read(
+        return await self.database.read(
             lambda database: question_rows.page(database, tenant, states, columns, limit, before)
         )
 
     async def revoke(self, id: str, *, tenant: str) -> PendingQuestion:
         """Revoke a remembered reply; see TurnJournal."""
-        return await self._database.write(lambda database: question_rows.revoke(database, id, tenant))
+        return await self.database.write(lambda database: question_rows.revoke(database, id, tenant))
 
     async def use_approval(self, approval: Approval, *, tenant: str, by: str, may_repeat: bool = False) -> bool:
         """Use up an approval; see TurnJournal."""
-        return await self._database.write(
+        return await self.database.write(
             lambda database: question_rows.use_approval(database, approval, tenant, by, may_repeat=may_repeat)
         )
 
@@ -326,17 +326,17 @@ class SqliteJournal:
         """Mark questions as expired; see TurnJournal."""
         expired = 0
         # Thousands may expire together; one transaction of all would make other writers wait for seconds.
-        while count := await self._database.write(question_rows.expire):
+        while count := await self.database.write(question_rows.expire):
             expired += count
         return expired
 
     async def take_unsent(self, *, limit: int, again_s: float) -> Sequence[PendingQuestion]:
         """Return questions that are due to be sent; see SendingJournal."""
-        return await self._database.write(lambda database: question_rows.take_unsent(database, limit, again_s))
+        return await self.database.write(lambda database: question_rows.take_unsent(database, limit, again_s))
 
     async def mark_sent(self, id: str, *, tenant: str) -> None:
         """Record that a question has been sent; see SendingJournal."""
-        await self._database.write_soon(lambda database: question_rows.mark_sent(database, id, tenant))
+        await self.database.write_soon(lambda database: question_rows.mark_sent(database, id, tenant))
 
     async def request_cancel(self, id: str, *, tenant: str, by: str) -> JournaledTurn:
         """Request that a turn be cancelled; see TurnJournal."""
@@ -346,28 +346,28 @@ class SqliteJournal:
             database.execute(_CANCEL, (storable(by) or "unknown", turn.id))  # empty would be no request
             return _find(database, turn.id, tenant)
 
-        return await self._database.write(request)
+        return await self.database.write(request)
 
     async def list_commands(self, owner: str) -> Sequence[str]:
         """Return an owner's turns that others have changed; see TurnJournal."""
-        rows = await self._database.read_soon(lambda database: database.execute(_COMMANDS, (owner,)).fetchall())
+        rows = await self.database.read_soon(lambda database: database.execute(_COMMANDS, (owner,)).fetchall())
         return [id for (id,) in rows]
 
     async def watch(self) -> AsyncGenerator[str, None]:
         """Yield the ids of changed turns; see TurnJournal."""
-        version, last = await self._database.version(), -1
+        version, last = await self.database.version(), -1
 
         def read(database: sqlite3.Connection) -> builtins.list[tuple[int, str]]:
             return database.execute(_CHANGES, (last,)).fetchall()
 
         while True:
-            rows = await self._database.read_soon(read)
+            rows = await self.database.read_soon(read)
             # Without the last one seen, others may have been deleted since.
             ids = {turn for _, turn in rows[1:]} if rows and rows[0][0] == last else {""}
             last = rows[-1][0] if rows else -1
             for id in ids:
                 yield id
-            version = await self._database.change(version, poll_s=POLL_S)
+            version = await self.database.change(version, poll_s=POLL_S)
 
     async def add_events(self, turn: JournaledTurn, events: Sequence[JournaledEvent], *, forget: int = 0) -> None:
         """Store events of a turn for replay; see TurnJournal."""
@@ -382,7 +382,7 @@ class SqliteJournal:
             if forget:
                 database.execute("DELETE FROM journal_events WHERE turn = ? AND number <= ?", (turn.id, forget))
 
-        await self._database.write_soon(add)
+        await self.database.write_soon(add)
 
     async def events(self, id: str, *, tenant: str, after: int = 0) -> tuple[JournaledTurn, Sequence[JournaledEvent]]:
         """Return a turn and its events; see TurnJournal."""
@@ -397,7 +397,7 @@ class SqliteJournal:
             )
             return turn, [JournaledEvent(*row) for row in rows]
 
-        return await self._database.read(read)
+        return await self.database.read(read)
 
     async def read(self, id: str, *, tenant: str) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
         """Return a turn with its steps; see TurnJournal."""
@@ -409,7 +409,7 @@ class SqliteJournal:
             )
             return turn, rows.fetchall()
 
-        turn, rows = await self._database.read(read)
+        turn, rows = await self.database.read(read)
         return turn, steps_from_rows(id, rows)
 
     async def list(
@@ -443,17 +443,17 @@ class SqliteJournal:
             )
             return [_turn(row) for row in rows]
 
-        return await self._database.read(read)
+        return await self.database.read(read)
 
     async def list_interrupted(self, conversation: str, *, tenant: str) -> Sequence[str]:
         """Return the interrupted and suspended turns of a conversation; see TurnJournal."""
         values = {"tenant": tenant, "conversation": conversation, "now": seconds_since_boot()}
-        rows = await self._database.read_soon(lambda database: database.execute(_WAITING, values).fetchall())
+        rows = await self.database.read_soon(lambda database: database.execute(_WAITING, values).fetchall())
         return [id for id, _ in rows]
 
     def renew(self, owner: str, lease_s: float) -> None:
         """Extend an owner's lease to *lease_s* seconds from now; see TurnJournal."""
-        self._database.write_blocking(lambda database: renew(database, owner, lease_s))
+        self.database.write_blocking(lambda database: renew(database, owner, lease_s))
 
     async def end(self, end: TurnEnd) -> None:
         """End a turn whose conversation is in another store, after that store has it.
@@ -462,16 +462,16 @@ class SqliteJournal:
             StorageError: The end cannot be written.
             LostTurnError: The turn has ended, or another owner has resumed it.
         """
-        await self._database.write(end_writer(end, is_apart=self._closes))
+        await self.database.write(end_writer(end, is_apart=self._closes))
 
     async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
         """Delete the turns of a conversation that was deleted from another store."""
-        await self._database.write(lambda database: delete_turns_of(database, tenant, conversation))
+        await self.database.write(lambda database: delete_turns_of(database, tenant, conversation))
 
     async def aclose(self) -> None:
         """Close the file if this journal is its only user."""
         if self._closes:
-            await self._database.aclose()
+            await self.database.aclose()
 
     async def forget(self, *, older_than_s: float, events_older_than_s: float) -> int:
         """Delete turns that ended long ago; see TurnJournal."""
@@ -487,7 +487,7 @@ class SqliteJournal:
             discarded = database.execute(f"DELETE {_ENDED} AND conversation = ''", (events_until,)).rowcount
             return discarded + database.execute(f"DELETE {_ENDED}", (until,)).rowcount
 
-        return await self._database.write(forget)
+        return await self.database.write(forget)
 
 
 def end_writer(end: TurnEnd, *, is_apart: bool = False) -> Callable[[sqlite3.Connection], bool]:

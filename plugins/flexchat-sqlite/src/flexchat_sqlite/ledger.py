@@ -86,7 +86,7 @@ class SqliteLedger:
     """
 
     def __init__(self, database: Database, *, closes: bool = False) -> None:
-        self._database = database
+        self.database = database
         self._closes = closes
         self.holds_questions = not closes  # else the conversations, and the questions with them, are in another store
 
@@ -121,16 +121,16 @@ class SqliteLedger:
             renew(database, owner, lease_s)
             return Claim("yours", row)
 
-        return await self._database.write(claim)
+        return await self.database.write(claim)
 
     def renew(self, owner: str, lease_s: float) -> None:
         """Extend an owner's lease to *lease_s* seconds from now; see EffectLedger."""
-        self._database.write_blocking(lambda database: renew(database, owner, lease_s))
+        self.database.write_blocking(lambda database: renew(database, owner, lease_s))
 
     async def remember(self, key: str, fence: int, *, handle: str) -> bool:
         """Store the handle of a call that continues elsewhere, under its claim's fence; see EffectLedger."""
         values = (handle, key, fence)
-        return await self._database.write(lambda database: database.execute(_REMEMBER, values).rowcount > 0)
+        return await self.database.write(lambda database: database.execute(_REMEMBER, values).rowcount > 0)
 
     async def finish(
         self, key: str, fence: int, *, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
@@ -138,7 +138,7 @@ class SqliteLedger:
         """Record how a claim ended; see EffectLedger."""
 
         values = (state, result, storable(note), now_text(), key, fence)
-        return await self._database.write(lambda database: database.execute(_FINISH, values).rowcount > 0)
+        return await self.database.write(lambda database: database.execute(_FINISH, values).rowcount > 0)
 
     async def release(self, key: str, fence: int, *, note: str, is_pending: bool = False) -> bool:
         """Release a claim whose call has changed nothing; see EffectLedger."""
@@ -153,7 +153,7 @@ class SqliteLedger:
                     release_approval(database, key)
             return row is not None
 
-        return await self._database.write(release)
+        return await self.database.write(release)
 
     async def settle(
         self,
@@ -174,7 +174,7 @@ class SqliteLedger:
             _write(database, changed)
             return changed
 
-        return await self._database.write(settle)
+        return await self.database.write(settle)
 
     async def get(self, key: str, *, tenant: str) -> Effect:
         """Return an effect; see EffectLedger."""
@@ -183,7 +183,7 @@ class SqliteLedger:
             row = _find(database, key, tenant)
             return mark_if_dead(row, _lives(database, row.owner))
 
-        return await self._database.read(read)
+        return await self.database.read(read)
 
     async def list(
         self,
@@ -218,7 +218,7 @@ class SqliteLedger:
             )
             return [mark_if_dead(each, _lives(database, each.owner)) for each in map(_effect, rows)]
 
-        return await self._database.read(read)
+        return await self.database.read(read)
 
     async def forget(self, *, older_than_s: float) -> None:
         """Delete the texts, then the rows, of effects that ended long ago; see EffectLedger."""
@@ -248,16 +248,16 @@ class SqliteLedger:
                 {"now": seconds_since_boot()},
             )
 
-        await self._database.write(forget)
+        await self.database.write(forget)
 
     async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
         """Delete the texts of a conversation's effects; see EffectLedger."""
-        await self._database.write(lambda database: forget_texts(database, tenant, conversation))
+        await self.database.write(lambda database: forget_texts(database, tenant, conversation))
 
     async def aclose(self) -> None:
         """Close the file if this ledger is its only user."""
         if self._closes:
-            await self._database.aclose()
+            await self.database.aclose()
 
 
 def forget_texts(database: sqlite3.Connection, tenant: str, conversation: str) -> None:

@@ -27,7 +27,7 @@ class LastCounts(SqliteJournal):
             return await super().answer(id, tenant=tenant, reply=reply, by=by)
         except ClosedQuestionError:
             update = "UPDATE questions SET state = 'open', reply = NULL WHERE id = ? AND state = 'replied'"
-            await self._database.write(lambda d: d.execute(update, (id,)))
+            await self.database.write(lambda d: d.execute(update, (id,)))
             return await super().answer(id, tenant=tenant, reply=reply, by=by)
 
 
@@ -40,7 +40,7 @@ class Sleeping(SqliteJournal):
         replied = await super().answer(id, tenant=tenant, reply=reply, by=by)
         if turn.state == "suspended":
             update = "UPDATE journal_turns SET state = 'suspended' WHERE id = ?"
-            await self._database.write(lambda d: d.execute(update, (turn.id,)))
+            await self.database.write(lambda d: d.execute(update, (turn.id,)))
         return replied
 
 
@@ -50,7 +50,7 @@ class Hasty(SqliteJournal):
     async def suspend(self, turn, entries):
         if not await super().suspend(turn, entries):
             update = "UPDATE journal_turns SET state = 'suspended', owner = '' WHERE id = ?"
-            await self._database.write(lambda d: d.execute(update, (turn.id,)))
+            await self.database.write(lambda d: d.execute(update, (turn.id,)))
         return True
 
 
@@ -58,7 +58,7 @@ class Generous(SqliteJournal):
     """Lets an approval be used again and again."""
 
     async def use_approval(self, approval, *, tenant, by, may_repeat=False):
-        row = await self._database.write(
+        row = await self.database.write(
             lambda d: d.execute("UPDATE questions SET used_by = '' WHERE id = ?", (approval.question,)).rowcount
         )
         return bool(row) and await super().use_approval(approval, tenant=tenant, by=by, may_repeat=may_repeat)
@@ -69,7 +69,7 @@ class Careless(SqliteJournal):
 
     async def use_approval(self, approval, *, tenant, by, may_repeat=False):
         query = "SELECT digest FROM questions WHERE id = ?"
-        found = await self._database.read(lambda d: d.execute(query, (approval.question,)).fetchone())
+        found = await self.database.read(lambda d: d.execute(query, (approval.question,)).fetchone())
         approval = approval if found is None else attrs.evolve(approval, digest=found[0])
         return await super().use_approval(approval, tenant=tenant, by=by, may_repeat=may_repeat)
 

@@ -48,7 +48,7 @@ class Unfencing(SqliteJournal):
 
     async def acquire(self, id, *, tenant, owner, lease_s):
         taken = await super().acquire(id, tenant=tenant, owner=owner, lease_s=lease_s)
-        await self._database.write(
+        await self.database.write(
             lambda d: d.execute("UPDATE journal_turns SET fence = fence - 1 WHERE id = ?", (taken.id,))
         )
         return attrs.evolve(taken, fence=taken.fence - 1)
@@ -110,7 +110,7 @@ class Thrifty(SqliteJournal):
     async def forget(self, *, older_than_s, events_older_than_s):
         count = await super().forget(older_than_s=older_than_s, events_older_than_s=events_older_than_s)
         if older_than_s == 0:
-            await self._database.write(lambda d: d.execute("DELETE FROM journal_turns"))
+            await self.database.write(lambda d: d.execute("DELETE FROM journal_turns"))
         return count
 
 
@@ -152,7 +152,7 @@ class Stuck(SqliteJournal):
     async def release(self, turn, *, error=""):
         await super().release(turn, error=error)
         if error == "the rule is gone":
-            await self._database.write(
+            await self.database.write(
                 lambda d: d.execute("UPDATE journal_turns SET error = '' WHERE id = ?", (turn.id,))
             )
 

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 from flexchat.plugin import CheckedConfig, ConfigCheck, ConfigTable, hookimpl
 
 if TYPE_CHECKING:
+    from flexchat.store import StoreDatabase
     from flexchat_web.typing import ModelFact, Operation, Page, Web
+
+    from .cases import ValidationTable
 
 
 def sample_table(tools: Collection[str]) -> dict[str, Any]:
@@ -27,6 +30,15 @@ def _table() -> type:
     from .cases import ValidationTable  # its many classes are only made when needed
 
     return ValidationTable
+
+
+def _database(table: ValidationTable | None, folder: Path | None) -> StoreDatabase | None:
+    from flexchat.store import located
+
+    from .store import ValidationStore
+
+    store = ValidationStore(None if table is None or table.store is None else located(table.store, folder))
+    return store.database if table is not None or store.path.exists() else None
 
 
 def _check_store(read: CheckedConfig) -> None:
@@ -53,7 +65,11 @@ def _check_cases(read: Any) -> None:
 def flexchat_register_config_tables() -> Iterable[ConfigTable]:
     """Register the table that selects models and their cases."""
     yield ConfigTable(
-        name="validation", load=_table, summary="Which models are tried with which cases.", demo=sample_table
+        name="validation",
+        load=_table,
+        summary="Which models are tried with which cases.",
+        demo=sample_table,
+        database=_database,
     )
 
 

@@ -141,7 +141,7 @@ class ValidationStore:
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
-        self._database = Database(
+        self.database = Database(
             data_folder() / FILE_NAME if path is None else path,
             kind="validation results",
             application_id=APPLICATION_ID,
@@ -151,7 +151,7 @@ class ValidationStore:
     @property
     def path(self) -> Path:
         """The file."""
-        return self._database.path
+        return self.database.path
 
     async def add(self, *attempts: Attempt) -> int:
         """Add attempts, all or none; return the number of new ones. Those whose id exists are not changed."""
@@ -159,22 +159,22 @@ class ValidationStore:
 
     async def add_rows(self, rows: Rows) -> int:
         """Add the rows that rows_of has prepared, all or none; return how many attempts are new."""
-        return await self._database.write(lambda database: _insert_rows(database, rows))
+        return await self.database.write(lambda database: _insert_rows(database, rows))
 
     async def count(self) -> int:
         """Count the attempts."""
-        rows = await self._database.read(lambda database: database.execute("SELECT count(*) FROM attempts").fetchall())
+        rows = await self.database.read(lambda database: database.execute("SELECT count(*) FROM attempts").fetchall())
         return int(rows[0][0])
 
     async def attempts(self, *, run: str | None = None, model_id: str | None = None) -> Sequence[Attempt]:
         """Return attempts in the order they were added: all, or those of a run, of a model."""
-        return self._attempts(await self._database.read(lambda database: _select(database, run, model_id)))
+        return self._attempts(await self.database.read(lambda database: _select(database, run, model_id)))
 
     async def save_run(self, run: Run) -> None:
         """Add a run, or replace its earlier version. A running one belongs to this process."""
         row, names = _run_row(run), ("state", "owner", "heard_at", "run")
         statement = f"{_INSERT_RUN} UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in names)}"
-        await self._database.write(lambda database: database.execute(statement, row))
+        await self.database.write(lambda database: database.execute(statement, row))
 
     async def run(self, id: str) -> Run:
         """Return a run.
@@ -182,7 +182,7 @@ class ValidationStore:
         Raises:
             StorageError: There is none with this id.
         """
-        row = await self._database.read(
+        row = await self.database.read(
             lambda database: database.execute(f"SELECT {_RUN} FROM runs WHERE id = ?", (id,)).fetchone()
         )
         if row is None:
@@ -195,7 +195,7 @@ class ValidationStore:
         Args:
             tenant: The owner; None for the runs of all.
         """
-        rows = await self._database.read(lambda database: _select_runs(database, limit, tenant))
+        rows = await self.database.read(lambda database: _select_runs(database, limit, tenant))
         return [self._run(row) for row in rows]
 
     async def interrupted(self) -> Sequence[Run]:
@@ -206,38 +206,38 @@ class ValidationStore:
         """Return runs' progress, by id."""
         tallies = dict.fromkeys(runs, Tally())
         ids = json.dumps(list(tallies))
-        rows = await self._database.read(lambda database: database.execute(_COUNT, (ids,)).fetchall())
+        rows = await self.database.read(lambda database: database.execute(_COUNT, (ids,)).fetchall())
         for run, passed, failed, errors, cost in rows:
             tallies[run] = Tally(passed=passed, failed=failed, errors=errors, cost=cost)
         return tallies
 
     async def aclose(self) -> None:
         """Close the file."""
-        await self._database.aclose()
+        await self.database.aclose()
 
     def add_blocking(self, attempts: Iterable[Attempt], runs: Iterable[Run] = ()) -> int:
         """Add attempts from synchronous code, as add does; runs that do not exist yet are added in the same step."""
         rows = rows_of(attempts, runs)
-        return self._database.write_blocking(lambda database: _insert_rows(database, rows))
+        return self.database.write_blocking(lambda database: _insert_rows(database, rows))
 
     def attempts_blocking(self, *, model_id: str | None = None) -> Sequence[Attempt]:
         """Return attempts to synchronous code, as attempts does."""
-        return self._attempts(self._database.read_blocking(lambda database: _select(database, None, model_id)))
+        return self._attempts(self.database.read_blocking(lambda database: _select(database, None, model_id)))
 
     def models_blocking(self) -> Sequence[str]:
         """Return the ids of the models with attempts, in the order of their first ones."""
-        rows = self._database.read_blocking(
+        rows = self.database.read_blocking(
             lambda db: db.execute("SELECT model_id FROM attempts GROUP BY model_id ORDER BY min(number)").fetchall()
         )
         return [id for (id,) in rows]
 
     def runs_blocking(self) -> Sequence[Run]:
         """Return all runs, newest first, for synchronous code."""
-        return [self._run(row) for row in self._database.read_blocking(lambda db: _select_runs(db, -1, None))]
+        return [self._run(row) for row in self.database.read_blocking(lambda db: _select_runs(db, -1, None))]
 
     def close(self) -> None:
         """Close the file from synchronous code."""
-        self._database.close()
+        self.database.close()
 
     def _attempts(self, rows: Iterable[tuple[str, str]]) -> Sequence[Attempt]:
         return [self._decode("an attempt", id, text, attempt_from_dict) for id, text in rows]

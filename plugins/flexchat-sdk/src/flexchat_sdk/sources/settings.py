@@ -60,10 +60,10 @@ def load_sources(reading: ReadConfig, host: PluginHost, opens: Mapping[str, Open
             folder=folder,
             configured=source_type.configured,
         )
-    return LiveSources(setups.values(), functools.partial(_lock_file, folder, reading.path))
+    return LiveSources(setups.values(), functools.partial(lock_file, folder, reading.path))
 
 
-def _lock_file(folder: Path, path: Path | None, table: ToolsTable) -> Path:
+def lock_file(folder: Path, path: Path | None, table: ToolsTable) -> Path:
     """Return the path of the file of accepted tools: beside the configuration, unless it sets another.
 
     Args:
