@@ -430,3 +430,119 @@ def test_what_logs_cannot_show_is_a_sentence(run, kept, words, said):
 
     assert (ran.status in (1, 2), ran.out) == (True, "")
     assert said in ran.err
+
+
+@pytest.fixture
+def exported(run, kept, tmp_path):
+    """The lines of an export of three conversations, one of which has an image."""
+
+    async def fill():
+        store = SqliteConversations(tmp_path / "kept.db")
+        image = MediaPart(kind="image", mime_type="image/png", data=b"\x89PNG\r\n\x1a\n" + bytes(100))
+        for id, media in (("a", ()), ("b", (image,)), ("c", ())):
+            for number in (1, 2):
+                message = UserMessage(content=f"question {number} of {id}", media=media)
+                turn = ConversationTurn(id=f"{id}{number}", messages=(message,), at=f"2026-01-0{number}T00:00:00+00:00")
+                await store.append(id, turn, tenant="default")
+        await store.rename("b", "A title", tenant="default")
+        await store.aclose()
+
+    asyncio.run(fill())
+    run("conversations", "export", "--all", "--json", "--output", str(tmp_path / "all.jsonl"))
+    return tmp_path / "all.jsonl"
+
+
+def everything(run, path):
+    path.unlink(missing_ok=True)
+    run("conversations", "export", "--all", "--json", "--output", str(path))
+    return path.read_bytes()
+
+
+def empty(tmp_path):
+    for file in tmp_path.glob("kept.db*"):
+        file.unlink()
+
+
+def test_what_is_exported_and_imported_is_equal(run, exported, tmp_path):
+    empty(tmp_path)
+
+    result = run("conversations", "import", str(exported))
+
+    assert result.status == 0, result.err
+    assert everything(run, tmp_path / "again.jsonl") == exported.read_bytes()
+    again = run("conversations", "import", "--json", str(exported))
+    assert json.loads(again.out) == {"added": [], "present": ["a", "b", "c"], "different": []}
+
+
+def test_an_import_overwrites_nothing_and_names_the_ids(run, exported, tmp_path):
+    lines = [json.loads(line) for line in exported.read_text().splitlines()]
+    changed = [{**line, "turns": line["turns"][:1] if line["id"] == "b" else line["turns"]} for line in lines]
+    changed[0]["turns"][0]["messages"][0]["content"] = "changed"
+    exported.write_text("".join(json.dumps(line) + "\n" for line in changed))
+    before = everything(run, tmp_path / "before.jsonl")
+
+    result = run("conversations", "import", "--json", str(exported))
+
+    assert result.status == 1
+    assert json.loads(result.out) == {"added": [], "present": ["a"], "different": ["b", "c"]}
+    assert everything(run, tmp_path / "after.jsonl") == before
+
+
+def test_an_import_that_was_stopped_is_completed(run, exported, tmp_path):
+    lines = [json.loads(line) for line in exported.read_text().splitlines()]
+    partial = tmp_path / "partial.jsonl"
+    partial.write_text(
+        "".join(json.dumps({**line, "turns": line["turns"][:1]}) + "\n" for line in lines if not line.get("media"))
+    )
+    (tmp_path / "all.jsonl.media").rename(tmp_path / "partial.jsonl.media")
+    empty(tmp_path)
+    assert run("conversations", "import", str(partial)).status == 0
+    (tmp_path / "partial.jsonl.media").rename(tmp_path / "all.jsonl.media")
+
+    assert run("conversations", "import", str(exported)).status == 0
+    assert everything(run, tmp_path / "again.jsonl") == exported.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "has no conversation"),
+        ("{", "all.jsonl:1: this is no exported conversation"),
+        ("[]", "all.jsonl:1: this is no exported conversation"),
+        ('{"id": "a", "title": "t"}', "'turns' is missing"),
+        ('{"id": "a", "title": "t", "turns": []}', "it has no id, title or turns"),
+        ('{"id": 1, "title": "t", "turns": [{}]}', "this is no exported conversation"),
+        ("[" * 100_000, "this is no exported conversation"),
+        ("\xff", "this is no exported conversation"),
+    ],
+)
+def test_a_line_that_is_no_conversation_stops_an_import(run, exported, tmp_path, text, reason):
+    exported.write_text(text, encoding="latin-1")
+    before = everything(run, tmp_path / "before.jsonl")
+
+    result = run("conversations", "import", str(exported))
+
+    assert result.status == 2
+    assert reason in result.err
+    assert everything(run, tmp_path / "after.jsonl") == before
+
+
+@pytest.mark.parametrize("damage", ["changed", "missing"])
+def test_media_of_an_export_that_are_not_theirs_stop_an_import(run, exported, tmp_path, damage):
+    (medium,) = (tmp_path / "all.jsonl.media").iterdir()
+    medium.write_bytes(b"other") if damage == "changed" else medium.unlink()
+    empty(tmp_path)
+
+    result = run("conversations", "import", str(exported))
+
+    assert (result.status, damage in result.err, listed(run)) == (2, True, [])
+
+
+def test_an_id_twice_in_an_export_stops_an_import(run, exported, tmp_path):
+    exported.write_text(exported.read_text() * 2)
+    empty(tmp_path)
+
+    result = run("conversations", "import", str(exported))
+
+    assert (result.status, listed(run)) == (2, [])
+    assert "is in line" in result.err

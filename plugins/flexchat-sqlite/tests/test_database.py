@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 
+import attrs
 import pytest
 from flexchat.errors import StorageError
 from flexchat.files import data_folder
@@ -345,3 +346,82 @@ async def test_in_memory_all_threads_see_one_database_and_no_file_is_made(tmp_pa
     with pytest.raises(StorageError, match="is closed"):
         await db.read(everything)
     assert [*tmp_path.iterdir()] == []
+
+
+def versions(path):
+    """Three versions of FlexChat and one file: the second adds a column, the third removes it."""
+    steps = ("CREATE TABLE a (x)", "ALTER TABLE a ADD COLUMN y", "ALTER TABLE a DROP COLUMN y")
+    return [
+        Database(path, kind="test", application_id=7, migrations=steps[:count], compatible_from=compatible)
+        for count, compatible in ((1, 1), (2, 1), (3, 2))
+    ]
+
+
+async def test_versions_share_a_file_that_the_newer_one_only_adds_to(tmp_path):
+    older, newer, newest = versions(tmp_path / "a.db")
+
+    await newer.write(lambda d: d.execute("INSERT INTO a VALUES (1, 2)"))
+    await older.write(lambda d: d.execute("INSERT INTO a (x) VALUES (3)"))
+
+    assert attrs.astuple(await older.schema()) == (2, 1, 1)
+    assert await newer.read(lambda d: d.execute("SELECT x, y FROM a").fetchall()) == [(1, 2), (3, None)]
+    for each in (older, newer, newest):
+        await each.aclose()
+
+
+async def test_a_process_stops_writing_once_a_newer_version_has_changed_the_schema(tmp_path):
+    older, newer, newest = versions(tmp_path / "a.db")
+    await older.write(lambda d: d.execute("INSERT INTO a VALUES (1)"))
+
+    await newest.migrate()
+
+    assert not (await older.schema()).is_usable
+    with pytest.raises(StorageError, match="newer FlexChat"):
+        await older.write(lambda d: d.execute("INSERT INTO a VALUES (2)"))
+    with pytest.raises(StorageError, match="newer FlexChat"):
+        await older.write_soon(lambda d: d.execute("INSERT INTO a VALUES (2)"))
+    assert await newer.read(lambda d: d.execute("SELECT x FROM a").fetchall()) == [(1,)]
+    for each in (older, newer, newest):
+        await each.aclose()
+
+
+async def test_without_migrating_missing_steps_are_an_error(tmp_path):
+    _, newer, _ = versions(tmp_path / "a.db")
+    newer.migrates = False
+
+    with pytest.raises(StorageError, match="flexchat migrate"):
+        await newer.write(lambda d: d.execute("SELECT 1"))
+
+    await newer.migrate()
+    await newer.write(lambda d: d.execute("INSERT INTO a VALUES (1, 2)"))
+    await newer.aclose()
+
+
+async def test_a_copy_is_taken_while_another_connection_writes(tmp_path):
+    store, restored = database(tmp_path / "a.db"), database(tmp_path / "b.db")
+    await store.write(lambda d: d.execute("INSERT INTO t (y) VALUES ('before')"))
+
+    def write_and_copy(connection):
+        connection.execute("INSERT INTO t (y) VALUES ('not committed')")
+        store._copy_to(tmp_path / "copy.db")
+
+    await store.write(write_and_copy)
+    await restored.restore(tmp_path / "copy.db")
+
+    assert await restored.read(everything) == ["before"]
+    with pytest.raises(StorageError, match="is there already"):
+        await restored.restore(tmp_path / "copy.db")
+    await store.aclose()
+    await restored.aclose()
+
+
+@pytest.mark.parametrize("content", [b"", b"text", b"SQLite format 3\0" + b"x" * 4096])
+async def test_what_is_no_copy_is_not_restored(tmp_path, content):
+    (tmp_path / "copy.db").write_bytes(content)
+    store = database(tmp_path / "b.db")
+
+    with pytest.raises(StorageError):
+        await store.restore(tmp_path / "copy.db")
+
+    assert not (tmp_path / "b.db").exists()
+    await store.aclose()

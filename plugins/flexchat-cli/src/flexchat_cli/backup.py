@@ -38,10 +38,10 @@ _NEVER = ("keys (flexchat keys, .env, the environment)", "token file of flexchat
 @command
 @argument("folder", metavar="FOLDER", type=FILE_NAME, help="where to write; it must not exist")
 async def backup(context: CommandContext, folder: str) -> None:
-    """Copy every database of the configuration, its files and accepted tools to a new folder.
+    """Copy every database and the configuration, while serving.
 
-    Servers and workers go on meanwhile: each database is copied as it was at one moment. Secrets are left out, and
-    named.
+    Each database is copied as it was at one moment; prompts and accepted tools are part of the configuration. Secrets
+    are left out, and named.
     """
     target, new = Path(folder), Path(f"{folder}.partial")
     for path in (target, new):
@@ -83,10 +83,10 @@ async def backup(context: CommandContext, folder: str) -> None:
 @click.option("--data", is_flag=True, help="the databases only, to the places that the present configuration names")
 @click.option("--check", "is_check", is_flag=True, help="verify the backup, and change nothing")
 async def restore(context: CommandContext, backup: str, to: str | None, data: bool, is_check: bool) -> None:
-    """Put a backup back: first everything is verified, and nothing is overwritten.
+    """Verify a backup, and put it back.
 
-    Stop every server and worker before. Turns that had not ended in the backup wait for flexchat turns resume: what
-    they did afterwards is unknown.
+    Nothing is overwritten. Stop every server and worker before. Turns that had not ended in the backup wait for
+    flexchat turns resume: what they did afterwards is unknown.
     """
     if data and to is not None:
         raise UsageError("--to is where the configuration goes, and --data restores none: use only one of them")
@@ -121,7 +121,7 @@ async def restore(context: CommandContext, backup: str, to: str | None, data: bo
 @command
 @click.option("--check", "is_check", is_flag=True, help="change nothing; exit status 1: steps are missing")
 async def migrate(context: CommandContext, is_check: bool) -> int:
-    """Do the steps that the schemas of the configuration's databases lack.
+    """Bring the schemas of the databases up to date.
 
     Without it, the first process that uses a database does them.
     """

@@ -37,7 +37,7 @@ class ExportedConversation:
 @argument("file", metavar="FILE", type=FILE_NAME, help="what export --json --output has written, with FILE.media")
 @tenant_option
 async def import_(context: CommandContext, file: str, tenant: str) -> int:
-    """Read conversations that flexchat conversations export --json has written.
+    """Read conversations that export --json has written.
 
     A conversation whose id is there already with other turns is left unchanged, and named: exit status 1. If it has the
     first of these turns, as after an import that was stopped, the others follow.

@@ -26,10 +26,10 @@ from psycopg.pq import TransactionStatus
 
 from . import copying
 from .config import PostgresConfig
+from .copying import Raw
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
-Raw = psycopg.AsyncConnection[Row]
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
@@ -186,8 +186,7 @@ class Connections:
         self.migrates = True
         with self.explaining():
             async with await self._connect() as raw:
-                if (await self._state(raw)).is_behind:
-                    await self._migrate(raw)
+                await self._migrate(raw)
 
     async def copy_to(self, file: Path) -> SchemaState:
         """Copy everything to a new file, while others read and write; see StoreDatabase."""
@@ -198,7 +197,8 @@ class Connections:
                 if state.version > state.newest:
                     raise self._error(f"{self._name}: {self.place}: {_BACK_UP_WITH_NEWER}")
                 await copying.dump(
-                    Connection(raw, self.compose),
+                    raw,
+                    self.compose,
                     file,
                     self._steps[: state.version],
                     schema=self._config.schema,
@@ -232,7 +232,7 @@ class Connections:
                     text = f"has tables of another version ({done} steps, not {state.version}), although they are empty"
                     raise self._error(f"{self._name}: {self.place} {text}: drop the schema first")
                 await self._migrate(raw, state.version)
-                await copying.load(connection, file, self._steps[: state.version])
+                await copying.load(raw, self.compose, file, self._steps[: state.version])
                 await self._migrate(raw)
                 for statement, values in self._after_restore:
                     await connection.execute(statement, values)
@@ -371,7 +371,7 @@ class Connections:
                 rows = await (await raw.execute(query, ([self._part, f"{self._part} steps"],))).fetchall()
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
             rows = []
-        done: dict[str, int] = dict(rows)  # type: ignore[arg-type]  # rows of two columns
+        done: dict[str, int] = dict(rows)
         return SchemaState(
             version=max(done.values(), default=0), oldest=done.get(self._part, 0), newest=len(self._steps)
         )

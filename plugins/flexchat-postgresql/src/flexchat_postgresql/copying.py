@@ -10,16 +10,17 @@ import json
 import os
 import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, LiteralString
+from typing import Any, LiteralString
 
+import psycopg
 from flexchat.plugin import FlexChatError
 from flexchat.store import SchemaState
 from psycopg import sql
 
-if TYPE_CHECKING:
-    from .connections import Connection
+Raw = psycopg.AsyncConnection[tuple[Any, ...]]
+Compose = Callable[..., sql.SQL]
 
 _INDEX = "copy.json"
 _TABLE = re.compile(r"CREATE TABLE \{s\}\.(\w+)")
@@ -44,7 +45,7 @@ def tables_with_data(steps: Sequence[str]) -> list[str]:
 
 
 async def dump(
-    connection: Connection, file: Path, steps: Sequence[str], *, schema: str, part: str, state: SchemaState
+    raw: Raw, compose: Compose, file: Path, steps: Sequence[str], *, schema: str, part: str, state: SchemaState
 ) -> None:
     """Write the tables that the steps have created, in the connection's transaction, to a new file."""
     tables: dict[str, list[str]] = {}
@@ -52,25 +53,26 @@ async def dump(
     with opened, zipfile.ZipFile(opened, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name in tables_of(steps):
             table = sql.Identifier(name)
-            path = connection.compose("{s}.{table}", table=table).as_string(connection.raw)
-            tables[name] = [row[0] for row in await connection.rows(_COLUMNS, (path,))]
+            path = compose("{s}.{table}", table=table).as_string(raw)
+            tables[name] = [row[0] for row in await (await raw.execute(_COLUMNS, (path,))).fetchall()]
             columns = sql.SQL(", ").join(map(sql.Identifier, tables[name]))
-            query = connection.compose("COPY {s}.{table} ({columns}) TO STDOUT", table=table, columns=columns)
-            async with connection.raw.cursor().copy(query) as copy:
+            query = compose("COPY {s}.{table} ({columns}) TO STDOUT", table=table, columns=columns)
+            async with raw.cursor().copy(query) as copy:
                 with archive.open(name, "w", force_zip64=True) as entry:
                     async for piece in copy:
                         entry.write(piece)
         # A sequence is not part of the snapshot: it may be ahead of the rows, never behind.
-        sequences = await connection.rows(
+        sequences = await raw.execute(
             "SELECT sequencename, last_value FROM pg_sequences WHERE schemaname = %s AND last_value > 0", (schema,)
         )
         prefixes, explicit = tuple(f"{name}_" for name in tables), _SEQUENCE.findall("".join(steps))
+        values = await sequences.fetchall()
         index = {
             "part": part,
             "version": state.version,
             "oldest": state.oldest,
             "tables": tables,
-            "sequences": {name: value for name, value in sequences if name.startswith(prefixes) or name in explicit},
+            "sequences": {name: value for name, value in values if name.startswith(prefixes) or name in explicit},
         }
         archive.writestr(_INDEX, json.dumps(index))
 
@@ -94,7 +96,7 @@ def check(file: Path, part: str, error: type[FlexChatError]) -> SchemaState:
     return SchemaState(version=index["version"], oldest=index["oldest"], newest=index["version"])
 
 
-async def load(connection: Connection, file: Path, steps: Sequence[str]) -> None:
+async def load(raw: Raw, compose: Compose, file: Path, steps: Sequence[str]) -> None:
     """Fill the tables that the steps have created, in the connection's transaction."""
     with zipfile.ZipFile(file) as archive:
         index = _index(archive)
@@ -102,17 +104,17 @@ async def load(connection: Connection, file: Path, steps: Sequence[str]) -> None
         for name in tables_of(steps):
             table = sql.Identifier(name)
             columns = sql.SQL(", ").join(map(sql.Identifier, index["tables"][name]))
-            await connection.execute("ALTER TABLE {s}.{table} DISABLE TRIGGER USER", table=table)
-            await connection.execute("DELETE FROM {s}.{table}", table=table)  # rows that a step has inserted
-            query = connection.compose("COPY {s}.{table} ({columns}) FROM STDIN", table=table, columns=columns)
-            async with connection.raw.cursor().copy(query) as copy:
+            await raw.execute(compose("ALTER TABLE {s}.{table} DISABLE TRIGGER USER", table=table))
+            await raw.execute(compose("DELETE FROM {s}.{table}", table=table))  # rows that a step has inserted
+            query = compose("COPY {s}.{table} ({columns}) FROM STDIN", table=table, columns=columns)
+            async with raw.cursor().copy(query) as copy:
                 with archive.open(name) as entry:
                     while piece := entry.read(_CHUNK):
                         await copy.write(piece)
-            await connection.execute("ALTER TABLE {s}.{table} ENABLE TRIGGER USER", table=table)
+            await raw.execute(compose("ALTER TABLE {s}.{table} ENABLE TRIGGER USER", table=table))
         for name, value in index["sequences"].items():
-            path = connection.compose("{s}.{name}", name=sql.Identifier(name)).as_string(connection.raw)
-            await connection.execute("SELECT setval(s, %s) FROM to_regclass(%s) s WHERE s IS NOT NULL", (value, path))
+            path = compose("{s}.{name}", name=sql.Identifier(name)).as_string(raw)
+            await raw.execute("SELECT setval(s, %s) FROM to_regclass(%s) s WHERE s IS NOT NULL", (value, path))
 
 
 def _index(archive: zipfile.ZipFile) -> dict[str, Any]:
