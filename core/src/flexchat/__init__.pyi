@@ -41,6 +41,7 @@ from .domain import (
     ToolMessage as ToolMessage,
     ToolProgress as ToolProgress,
     ToolResult as ToolResult,
+    ToolPrice as ToolPrice,
     ToolRetry as ToolRetry,
     ToolStarted as ToolStarted,
     Turn as Turn,
@@ -103,6 +104,8 @@ from .errors import (
     ProviderRequestError as ProviderRequestError,
     ProviderTimeoutError as ProviderTimeoutError,
     RequestRefusedError as RequestRefusedError,
+    CeilingReachedError as CeilingReachedError,
+    LastRequestError as LastRequestError,
     ResponseFormatError as ResponseFormatError,
     RetrievalError as RetrievalError,
     StorageError as StorageError,
@@ -132,7 +135,7 @@ from .errors import (
     UnknownTurnError as UnknownTurnError,
 )
 from .plugin.contracts import ToolContext as ToolContext
-from .plugin.hooks import ModelRequest as ModelRequest
+from .plugin.hooks import ModelRequest as ModelRequest, ServiceRequest as ServiceRequest
 from .sync import SyncFlexChat as SyncFlexChat
 from .tools.python_function import FunctionTool as FunctionTool, tool as tool
 from .tools.sources import SourceState as SourceState

@@ -122,6 +122,8 @@ def assemble(
     configured = [Configured(None, settings) for settings in settings_of(sources)]
     mask = Mask(reading.secrets | secret_values([*entries.values(), *store_entries.values(), *configured]))
     own = host.hooks_of_chat(config.tables, hooks)
+    for llm in llms.values():
+        llm.use_hooks(own)
     fetcher = create_fetcher(host, config, mask)
     manager = ToolManager.from_plugins(
         host,
@@ -231,6 +233,7 @@ def assemble_rule(
         raise ConfigError([Problem(path=f"provider {provider}", text=str(error))]) from None
     config = Config(llms={provider: entry}, responses=(rule,), limits=limits)
     own = host.hooks_of_chat(config.tables, hooks)
+    llm.use_hooks(own)
     mask = Mask(secret_values([service]))
     fetcher = create_fetcher(host, config, mask)
     manager = ToolManager.from_plugins(host, config.tools, hooks=own, mask=mask, fetcher=fetcher)

@@ -393,6 +393,22 @@ class RequestRefusedError(FlexChatError):
     """A plugin refuses to let a request go to a model; see flexchat_before_model_request. Nothing was sent."""
 
 
+class CeilingReachedError(RequestRefusedError):
+    """A budget or a limit of the config has no room for this.
+
+    Attributes:
+        retry_after_s: Seconds until it may have room; None if waiting does not help.
+    """
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class LastRequestError(RequestRefusedError):
+    """A plugin refuses a request that offers tools, so that the turn's answer can still be asked for, without them."""
+
+
 class ResponseFormatError(FlexChatError):
     """The model's answer is not in the requested format, even after its fault was pointed out to the model.
 

@@ -229,7 +229,7 @@ class ToolManager:
 
 _CHANGEABLE = (
     *("description", "parameters", "timeout_ms", "exclusive", "repeatable", "effect"),
-    *("honours_key", "verify", "approve", "asks_first", "strict", "retry"),
+    *("honours_key", "verify", "approve", "asks_first", "strict", "retry", "price"),
 )
 """What an entry of tools.registry overrides, if it sets it."""
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import attrs
 
-from ..domain import Reasoning, ResponseFormat, ToolChoice, ToolRetry
+from ..domain import Reasoning, ResponseFormat, ToolChoice, ToolPrice, ToolRetry
 from ..domain.keys import key, web_address
 from ..domain.media import DEFAULT_MAX_BYTES
 
@@ -185,6 +185,7 @@ class ToolEntry:
     approve: bool | None = key("Whether a person must approve each call before it runs.", default=None)
     asks_first: bool | None = key("Whether it changes nothing before its last question to a person.", default=None)
     strict: bool | None = key("Whether the service must enforce the parameters.", default=None)
+    price: ToolPrice | None = key("What a call costs: { usd = 0.02 }.", default=None)
 
 
 @attrs.frozen(kw_only=True)

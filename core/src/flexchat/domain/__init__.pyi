@@ -92,6 +92,7 @@ from .tools import (
     ToolCallRecord as ToolCallRecord,
     ToolDefinition as ToolDefinition,
     ToolResult as ToolResult,
+    ToolPrice as ToolPrice,
     ToolRetry as ToolRetry,
 )
 from .turn import (

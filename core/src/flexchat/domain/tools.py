@@ -87,6 +87,17 @@ _MAX_REQUESTED_S = 60.0
 
 
 @attrs.frozen(kw_only=True)
+class ToolPrice:
+    """What a call of a tool costs."""
+
+    usd: float = key("US dollars for each call, whether it succeeds or fails.")
+
+    def __attrs_post_init__(self) -> None:
+        if isinstance(self.usd, bool) or not isinstance(self.usd, int | float) or not 0 <= self.usd <= 1e6:
+            raise ToolDefinitionError(f"price.usd must be a number of US dollars from 0, got {self.usd!r}")
+
+
+@attrs.frozen(kw_only=True)
 class ToolDefinition:
     """A tool as the config defines it and the model sees it.
 
@@ -116,6 +127,7 @@ class ToolDefinition:
             the arguments it has parameters for, and ``key`` if it has that parameter; it returns an object with "done":
             true, false, or null if it is not sure, and optionally "result".
         approve: Whether a person must approve each call before it runs; without a person, it does not run.
+        price: What one call costs: its service is paid for.
         asks_first: Whether it changes nothing before its last question: then a call of it may wait for a reply without
             a process, and runs again from its beginning once it has one.
         strict: Whether the service must enforce the parameters, if it can. None for the service's default.
@@ -139,6 +151,7 @@ class ToolDefinition:
     retry: ToolRetry | None = None
     approve: bool = False
     asks_first: bool = False
+    price: ToolPrice | None = None
 
     def __attrs_post_init__(self) -> None:
         if not self.name or not self.description:
@@ -150,6 +163,10 @@ class ToolDefinition:
         if not isinstance(self.parameters, Mapping) or self.parameters.get("type") != "object":
             raise ToolDefinitionError("Tool parameters must be an object schema")
         self._take_from_settings("timeout_ms", "retry")
+        if isinstance(self.price, Mapping):
+            if self.price.keys() != {"usd"}:
+                raise ToolDefinitionError(f"Tool {self.name}: price has one key, usd: {{ usd = 0.02 }}")
+            object.__setattr__(self, "price", ToolPrice(**self.price))
         if isinstance(self.retry, Mapping):
             object.__setattr__(self, "retry", _retry(self.name, self.retry))
         if self.timeout_ms is not None and not is_timeout(self.timeout_ms):
@@ -230,8 +247,8 @@ def _read(tool: Mapping[str, Any], key: str) -> Any:
     value = tool.get(key)
     if key == "effect":
         fits, expected = value in EFFECTS, f"one of {', '.join(EFFECTS)}"
-    elif key == "retry":
-        fits, expected = isinstance(value, (Mapping, ToolRetry)), "an object"
+    elif key in ("retry", "price"):
+        fits, expected = isinstance(value, (Mapping, ToolRetry, ToolPrice)), "an object"
     elif key in ("exclusive", "repeatable", "honours_key", "strict", "approve", "asks_first"):
         fits, expected = isinstance(value, bool), "true or false"
     else:

@@ -17,8 +17,10 @@ from ..domain import ChatOptions, Embeddings, ModelInfo, Usage
 from ..domain.prices import Cost, ModelPrice
 from ..endpoints import CIRCUIT_OPEN, CircuitOpen, Endpoint, WatchedCall
 from ..errors import MAX_RETRY_AFTER_S, ProviderError, ProviderOverloadedError, UnknownLLMError
+from ..plugin.call import current_info, current_turn
 from ..plugin.contracts import ChatProvider, ProviderType
 from ..plugin.foreign import run_in_thread
+from ..plugin.hooks import Hooks, ServiceRequest
 from .prices import configured, known_price, takes_long
 
 log = logging.getLogger(__name__)
@@ -47,6 +49,7 @@ class LLM:
         slots: What keeps to that: hold one during a request. None if nothing has to.
         streams: Whether the provider can answer piece by piece.
         prices: Prices that the config sets, by model; "*" for all others.
+        hooks: The hooks around its requests for embeddings; those of an answer are its turn's.
     """
 
     name: str
@@ -59,6 +62,7 @@ class LLM:
     prices: Mapping[str, ModelPrice] = attrs.field(factory=dict)
     slots: Slots | None = attrs.field(init=False)
     streams: bool = attrs.field(init=False)
+    hooks: Hooks = attrs.field(init=False, factory=Hooks)
     _known_prices: dict[tuple[str, str | None], ModelPrice | None] = attrs.field(init=False, factory=dict)
 
     @slots.default
@@ -68,6 +72,10 @@ class LLM:
     @streams.default
     def _can_stream(self) -> bool:
         return hasattr(self.provider, "stream_chat")
+
+    def use_hooks(self, hooks: Hooks) -> None:
+        """Set the hooks, which are made after the services."""
+        object.__setattr__(self, "hooks", hooks)
 
     def attempts(self, timeout_s: float | None, model: str | None = None) -> Attempts:
         """Start a request, which may take several attempts; see Attempts."""
@@ -116,12 +124,17 @@ class LLM:
     ) -> Embeddings:
         """Return one vector for each text, retrying if that helps; see EmbeddingProvider."""
         provider: Any = self.provider
-        return await _repeated(
-            self.attempts(timeout_s, model),
-            lambda attempts: provider.embed(
-                texts, model, purpose=purpose, dimensions=dimensions, timeout_s=attempts.left_s
-            ),
-        )
+        current = current_turn.get()
+        turn_id, info = ("", current_info()) if current is None else (current.root_id, current.info)
+        request = ServiceRequest(info=info, turn_id=turn_id, llm=self, model=model, texts=texts)
+
+        def send(attempts: Attempts) -> Awaitable[Embeddings]:
+            return self.hooks.send_around(
+                request,
+                lambda: provider.embed(texts, model, purpose=purpose, dimensions=dimensions, timeout_s=attempts.left_s),
+            )
+
+        return await _repeated(self.attempts(timeout_s, model), send)
 
     async def list_models(self) -> Sequence[ModelInfo]:
         """Return the service's models, retrying if that helps; see ChatProvider."""

@@ -9,6 +9,7 @@ from ..domain import (
     ToolCallRecord as ToolCallRecord,
     ToolDefinition as ToolDefinition,
     ToolResult as ToolResult,
+    ToolPrice as ToolPrice,
     ToolRetry as ToolRetry,
     Turn as Turn,
     TurnInfo as TurnInfo,
@@ -30,6 +31,8 @@ from ..errors import (
     FlexChatError as FlexChatError,
     Problem as Problem,
     RequestRefusedError as RequestRefusedError,
+    CeilingReachedError as CeilingReachedError,
+    LastRequestError as LastRequestError,
     ToolDefinitionError as ToolDefinitionError,
     ToolError as ToolError,
     ToolSourceError as ToolSourceError,
@@ -51,7 +54,12 @@ from .contracts import (
     ToolContext as ToolContext,
     ToolHandler as ToolHandler,
 )
-from .hooks import AppInfo as AppInfo, ModelRequest as ModelRequest, TurnTrace as TurnTrace
+from .hooks import (
+    AppInfo as AppInfo,
+    ModelRequest as ModelRequest,
+    ServiceRequest as ServiceRequest,
+    TurnTrace as TurnTrace,
+)
 from .hookspecs import ProvisionalHookWarning as ProvisionalHookWarning, hookimpl as hookimpl, hookspec as hookspec
 from .foreign import CallSuspended as CallSuspended, run_in_thread as run_in_thread
 from .tool_sources import (

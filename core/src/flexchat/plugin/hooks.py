@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import attrs
 
@@ -34,6 +35,10 @@ log = logging.getLogger(__name__)
 
 BEFORE_MODEL_REQUEST = "flexchat_before_model_request"
 TRACE_TURN = "flexchat_trace_turn"
+BEFORE_TURN = "flexchat_before_turn"
+AROUND_REQUEST = "flexchat_around_request"
+
+Answer = TypeVar("Answer")
 
 
 def hook_of(kind: type[TurnEvent]) -> str:
@@ -119,6 +124,29 @@ class TurnTrace(Protocol):
         """End."""
 
 
+@attrs.frozen(kw_only=True)
+class ServiceRequest:
+    """One attempt to send a request to a model's service.
+
+    Attributes:
+        info: The turn it belongs to; without an id outside turns.
+        turn_id: Of the turn, or of the outermost one around it; empty outside turns.
+        llm: The entry of llms, opened: its ``name``, its ``find_price``.
+        messages, options: Of a request for an answer; otherwise empty, and None.
+        texts: To be turned into vectors; otherwise empty.
+        rule: Index and name of the rule that answers the turn; None before there is one.
+    """
+
+    info: TurnInfo
+    turn_id: str
+    llm: Any
+    model: str
+    messages: tuple[Message, ...] = ()
+    options: ChatOptions | None = None
+    texts: Sequence[str] = ()
+    rule: tuple[int, str | None] | None = None
+
+
 class Hooks:
     """Notifies the plugins of events, and asks those that may refuse. Costs next to nothing if none listens.
 
@@ -130,6 +158,8 @@ class Hooks:
         wants: Returns whether a plugin listens to a kind of event.
         gates_requests: Whether a plugin wants to see requests to models before they are sent.
         traces: Whether a plugin traces turns.
+        gates_turns: Whether a plugin may refuse turns.
+        around_request: The plugins through which each attempt to send a request goes, from the outside in.
     """
 
     def __init__(self, calls: Mapping[str, Sequence[HookCall]] | None = None, steps: Sequence[PluginStep] = ()) -> None:
@@ -140,6 +170,8 @@ class Hooks:
         self.wants: Callable[[type[TurnEvent]], bool] = self._of.__contains__
         self.gates_requests = BEFORE_MODEL_REQUEST in self._calls
         self.traces = TRACE_TURN in self._calls
+        self.gates_turns = BEFORE_TURN in self._calls
+        self.around_request = self.of(AROUND_REQUEST)
 
     def of(self, hook: str) -> tuple[HookCall, ...]:
         """Return the implementations of a hook."""
@@ -185,6 +217,28 @@ class Hooks:
         """Call flexchat_app_opened or flexchat_app_closed."""
         for call in self._calls.get(hook, ()):
             await _call_hook(call, hook, SimpleNamespace(app=app))
+
+    async def before_turn(self, info: TurnInfo, request: Any) -> None:
+        """Ask the plugins whether a turn may begin; see flexchat_before_turn.
+
+        Raises:
+            RequestRefusedError: One refused it, or could not decide.
+        """
+        for call in self.of(BEFORE_TURN):
+            try:
+                await call(SimpleNamespace(info=info, request=request))
+            except RequestRefusedError:
+                raise
+            except Exception as error:
+                text = "plugin %s: %s failed: %s; the turn is refused"
+                log.exception(text, call.plugin, BEFORE_TURN, error_text(error))
+                raise RequestRefusedError(f"plugin {call.plugin} could not decide about this turn") from error
+
+    async def send_around(self, request: ServiceRequest, send: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Send a request through the plugins around it; see flexchat_around_request."""
+        for call in reversed(self.around_request):
+            send = functools.partial(call, SimpleNamespace(request=request, send=send))
+        return await send()
 
     async def before_model_request(self, request: ModelRequest) -> ModelRequest:
         """Ask the plugins what to send; see flexchat_before_model_request.

@@ -5,8 +5,8 @@ There are two kinds.
 flexchat_register_*   Called once, while the app is built. Yield records; FlexChat keeps them and calls what they
                       hold. A name that two plugins offer can be used by neither until one of them is blocked.
                       flexchat_register_chat_hooks is called for each chat, with its config.
-flexchat_before_*     Gates: called before a request goes to a model or a tool runs; they may change or refuse it. One
-                      that raises refuses. A step (flexchat_register_steps) can do more with a tool call.
+flexchat_before_*     Gates: called before a turn begins, a request goes to a model or a tool runs; they may refuse it.
+flexchat_around_*     One that raises refuses. A step (flexchat_register_steps) can do more with a tool call.
 all others            Events: watch, log, measure. One that raises is logged under its plugin's name and the turn
                       continues. Their arguments are the fields of the class of that name in domain/events.py.
 
@@ -18,7 +18,7 @@ docs/hooks.md has an example of each, which core/tests/plugin/test_hookspecs.py 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -26,6 +26,7 @@ import pluggy
 if TYPE_CHECKING:
     from ..domain import (
         ChatOptions,
+        ChatRequest,
         ChatResult,
         Message,
         PhaseRecord,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
         RerankerType,
         ToolHandler,
     )
-    from .hooks import AppInfo, ModelRequest, TurnTrace
+    from .hooks import AppInfo, ModelRequest, ServiceRequest, TurnTrace
     from .tool_sources import SourceLoaderType, ToolSourceType
 
 hookspec = pluggy.HookspecMarker("flexchat")
@@ -232,6 +233,25 @@ def flexchat_before_model_request(request: ModelRequest) -> Awaitable[ModelReque
     change. Raise RequestRefusedError to refuse it: the turn fails with that error; phases 1 and 3 continue without an
     answer. The plugin registered last is asked first, and the next one sees what it returned. If an implementation
     raises anything else, the request is refused: a gate that breaks stays shut.
+    """
+
+
+@hookspec
+def flexchat_before_turn(info: TurnInfo, request: ChatRequest) -> Awaitable[None] | None:
+    """A turn is about to begin: no phase has run, and no request has been sent. Not called for a resumed turn.
+
+    Return None to let it begin. Raise RequestRefusedError, or its CeilingReachedError, to refuse it: the turn fails
+    with that error. If an implementation raises anything else, the turn is refused: a gate that breaks stays shut.
+    """
+
+
+@hookspec
+def flexchat_around_request(request: ServiceRequest, send: Callable[[], Awaitable[Any]]) -> Awaitable[Any]:  # type: ignore[empty-body]
+    """Send one attempt of a request to a model's service: an answer, or embeddings. Retries are attempts of their own.
+
+    ``return await send()``: await it once, or not at all, and return its result unchanged. Raise RequestRefusedError to
+    refuse it. In a turn that offers tools, raise LastRequestError to refuse only this: the turn then asks for its
+    answer without tools. Whatever else is raised ends the request: a plugin that breaks sends nothing.
     """
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 
 import attrs
 
-from ..domain import Implementation, ToolDefinition, ToolRetry
+from ..domain import Implementation, ToolDefinition, ToolPrice, ToolRetry
 from ..errors import ArgumentsError, did_you_mean
 from ..plugin.contracts import ImplementationType, ToolContext, ToolHandler
 from ..plugin.foreign import error_name
@@ -73,6 +73,7 @@ class ToolOptions(TypedDict, total=False):
     retry: ToolRetry | None
     approve: bool
     asks_first: bool
+    price: ToolPrice | None
 
 
 @overload

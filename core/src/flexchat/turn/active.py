@@ -255,6 +255,12 @@ class ActiveTurn:
     trace: TurnTrace | None = None
     waits: list[tuple[WaitReason, float]] = attrs.field(factory=list)
 
+    @property
+    def root_id(self) -> str:
+        """Id of the turn, or of the outermost one whose tool started it."""
+        *_, outermost = self.enclosing()
+        return outermost.info.id
+
     def enclosing(self) -> Iterator[ActiveTurn]:
         """Yield this turn and those around it, from the inside out."""
         turn: ActiveTurn | None = self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import time
 from collections.abc import Awaitable, Mapping
@@ -28,7 +29,7 @@ from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.prices import Cost, Price, dollars
 from ..errors import FlexChatError, ProviderError, ProviderProtocolError, ProviderTimeoutError, TurnLimitError
 from ..plugin.foreign import ForeignError, contained, error_name
-from ..plugin.hooks import ModelRequest
+from ..plugin.hooks import ModelRequest, ServiceRequest
 from ..schema.answer_format import AnswerFormat
 from .active import ActiveTurn, ModelTarget, end_replay, report_wait
 from .media import shown_messages
@@ -247,18 +248,16 @@ async def _request_answer(
     turn: ActiveTurn, query: ModelQuery, llm: LLM, attempts: Attempts, request: ModelRequest
 ) -> ChatResult:
     """Ask until there is an answer, or an error that another attempt cannot fix."""
-    streams = query.is_answer and turn.sink.is_read
+    streams, around = query.is_answer and turn.sink.is_read, turn.parts.hooks.around_request
     while True:
         options = attempts.within(request.options)
         try:
             with attempts.watched(), contained():
-                if streams and llm.streams:
-                    pieces: Any = llm.provider.stream_chat(  # type: ignore[attr-defined]
-                        request.messages, request.model, options
-                    )
-                    result = await _stream_answer(turn, query, attempts, pieces)
+                if around:
+                    send = functools.partial(_send, turn, query, llm, attempts, request, options)
+                    result = await turn.parts.hooks.send_around(_service_request(turn, llm, request), send)
                 else:
-                    result = await llm.provider.generate_chat(request.messages, request.model, options)
+                    result = await _send(turn, query, llm, attempts, request, options)
             if not isinstance(result, ChatResult):
                 raise _protocol_error(llm, request.model, f"its answer is {type(result).__name__}, not ChatResult")
         except ProviderError as error:
@@ -286,6 +285,23 @@ async def _request_answer(
                     turn.sink.pass_on(TextDelta(0, result.content))
                 turn.sink.pass_on(AnswerEnd(result))
             return result
+
+
+async def _send(
+    turn: ActiveTurn, query: ModelQuery, llm: LLM, attempts: Attempts, request: ModelRequest, options: ChatOptions
+) -> Any:
+    if query.is_answer and turn.sink.is_read and llm.streams:
+        pieces: Any = llm.provider.stream_chat(  # type: ignore[attr-defined]
+            request.messages, request.model, options
+        )
+        return await _stream_answer(turn, query, attempts, pieces)
+    return await llm.provider.generate_chat(request.messages, request.model, options)
+
+
+def _service_request(turn: ActiveTurn, llm: LLM, request: ModelRequest) -> ServiceRequest:
+    rule = None if turn.rule is None else (turn.rule[0], turn.rule[1].name)
+    sent: dict[str, Any] = {"messages": request.messages, "options": request.options}
+    return ServiceRequest(info=turn.info, turn_id=turn.root_id, llm=llm, model=request.model, rule=rule, **sent)
 
 
 async def _stream_answer(turn: ActiveTurn, query: ModelQuery, attempts: Attempts, pieces: Any) -> Any:

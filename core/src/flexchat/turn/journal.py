@@ -134,6 +134,11 @@ class Journal:
             if entry.kind == "question" and "place" in entry.data:
                 self._note_question(value_from_dict(Question, entry.data["question"]), entry.data)
 
+    @property
+    def is_restored(self) -> bool:
+        """Whether the turn had begun, or was accepted, before this run of it."""
+        return bool(self._recorded)
+
     def turns_before(self, turns: Sequence[ConversationTurn | HistoryTurn]) -> Sequence[ConversationTurn | HistoryTurn]:
         """Return those of a conversation's turns that were there when this turn began."""
         if self._started is None:

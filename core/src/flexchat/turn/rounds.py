@@ -26,6 +26,7 @@ from ..domain import (
 from ..domain.codec import value_to_dict
 from ..domain.messages import CUT_OFF
 from ..domain.text import counted
+from ..errors import LastRequestError
 from ..plugin.call import Call
 from ..plugin.foreign import CallSuspended
 from ..plugin.hooks import record_of
@@ -129,7 +130,12 @@ async def rounds(turn: ActiveTurn, dialogue: Dialogue, offered: Sequence[str], l
     limits = CallLimits(turn.tools, turn.parts.limits)
     asked_again = False
     for iteration in range(1, limit + 1):
-        result = await dialogue.ask()
+        try:
+            result = await dialogue.ask()
+        except LastRequestError as error:
+            if not offered:
+                raise
+            return str(error)
         step = next_step(result)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("iteration %d: %s, then: %s", iteration, result.finish_reason, step.value)

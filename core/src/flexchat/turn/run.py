@@ -135,6 +135,8 @@ async def run_turn(engine: TurnEngine, turn: ActiveTurn) -> Turn:
 
 async def accept_turn(turn: ActiveTurn, journal: Journal, *, due_at: str = "", priority: int = 0) -> None:
     """Keep a turn that begins later, and notify the plugins. Raises StorageError."""
+    if turn.parts.hooks.gates_turns:
+        await turn.parts.hooks.before_turn(turn.info, turn.request)
     await journal.accept(turn.request, due_at=due_at, priority=priority)
     with in_turn(turn):
         await turn.parts.hooks.tell(TurnAccepted(info=turn.info, due_at=due_at, priority=priority))
@@ -172,6 +174,8 @@ async def _run_phases(engine: TurnEngine, turn: ActiveTurn, save: Save | None) -
                     await turn.sink.emit(TurnStarted(info=turn.info, user_message=turn.request.user_message))
                 if turn.waits and (turn.journal is None or turn.journal.live_sink is None):
                     await report_waits(turn)
+                if turn.parts.hooks.gates_turns and not (turn.journal is not None and turn.journal.is_restored):
+                    await turn.parts.hooks.before_turn(turn.info, turn.request)
                 if turn.request.call is None:
                     await engine.router.route(turn)
                 response = await _generate_response(turn)

@@ -58,7 +58,9 @@ def connection_trouble(
             return errors.ProviderConnectionError(f"{host} cannot be asked: {why}", retryable=False)
     if (cause := _describe_cause(error, host, host, why)) is not None:
         sentence, remedy, may_pass = cause
-        return errors.ProviderConnectionError(sentence + remedy, retryable=may_pass and not passed_on)
+        # All of these causes come before a request is sent.
+        code = None if answered else NO_CONNECTION
+        return errors.ProviderConnectionError(sentence + remedy, code=code, retryable=may_pass and not passed_on)
     when = "before its answer began" if answered else "without an answer"
     text = f"{host} closed the connection {'in the middle of its answer' if received else when}"
     return errors.ProviderConnectionError(text, retryable=not passed_on)

@@ -34,6 +34,7 @@ STATUSES: Mapping[type, int] = {
     **dict.fromkeys((flexchat.StuckTurnError, flexchat.InterruptedTurnError, flexchat.LostTurnError), 409),
     **dict.fromkeys((TurnRunningError, flexchat.NestedTurnError, flexchat.SuspendedTurnError), 409),
     flexchat.RequestRefusedError: 403,
+    flexchat.CeilingReachedError: 429,
     sdk.ContextLengthError: 413,
     ProviderRateLimitError: 429,
     **dict.fromkeys((flexchat.ToolError, flexchat.ToolSourceError, flexchat.RetrievalError, ProviderError), 502),
@@ -63,6 +64,7 @@ OPENAI_STATUSES: Mapping[type, tuple[int, str]] = {
     sdk.ContentFilterError: (400, "content_filter"),
     sdk.ModelNotFoundError: (404, "model_not_found"),
     ProviderRateLimitError: (429, "rate_limit_exceeded"),
+    flexchat.CeilingReachedError: (429, "rate_limit_exceeded"),
 }
 """Status and code where OpenAI's API has its own. Source: platform.openai.com/docs/guides/error-codes."""
 
@@ -74,6 +76,8 @@ def problem_of(error: FlexChatError, mask: Callable[[str], str], *, openai: bool
     headers, more = {}, {}
     if isinstance(error, TurnRunningError):
         headers["retry-after"] = "1"
+    if isinstance(error, flexchat.CeilingReachedError) and error.retry_after_s is not None:
+        headers["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
     if isinstance(error, ProviderRateLimitError) and error.kind == "quota":
         kind = "quota"
     if isinstance(error, ProviderError):
@@ -83,6 +87,8 @@ def problem_of(error: FlexChatError, mask: Callable[[str], str], *, openai: bool
             headers["x-should-retry"] = "false"  # OpenAI's clients ask again otherwise
     if openai and (theirs := _nearest(OPENAI_STATUSES, error)):
         status, code = OPENAI_STATUSES[theirs]
+        if isinstance(error, flexchat.CeilingReachedError) and error.retry_after_s is None:
+            headers["x-should-retry"], kind = "false", "quota"
         more = {"code": "insufficient_quota" if kind == "quota" else code}
     problems = error.problems if isinstance(error, ConfigError) else ()
     flaws = [attrs.evolve(flaw, text=mask(flaw.text)) for flaw in problems]
