@@ -126,16 +126,16 @@ class HeldAnswers:
         self._held: dict[tuple[str, str], _Held] = {}  # oldest first
         self._swept: dict[str, float] = {}
 
-    async def calls(self, chat: FlexChat, tenant: str, turn: Turn, *, asked: int) -> list[tuple[str, ToolCall]]:
+    async def calls(self, chat: FlexChat, tenant: str, turn: Turn, *, request_count: int) -> list[tuple[str, ToolCall]]:
         """Return the calls for the client, with their ids there, and hold the rest of the answer.
 
         Args:
-            asked: How many of the turn's messages are the request's.
+            request_count: How many of the turn's messages are the request's.
 
         Raises:
             StorageError: It cannot be held.
         """
-        calls, inside = turn.response.calls, turn.response.messages[asked:]
+        calls, inside = turn.response.calls, turn.response.messages[request_count:]
         if not calls:
             return []
         if not turn.response.tool_calls:  # none of ours: the client's own ids do
@@ -278,8 +278,23 @@ async def with_held(
             if found is None or int(match[2]) not in numbered:
                 raise unknown_call(match[0], f"{name}[{at}].tool_calls[{call_ids.index(match[0])}].id")
             ids[match[0]], messages = numbered[int(match[2])].id, found
-        result += [entry] if messages is None else messages
+        if messages is None:
+            result.append(entry)
+            continue
+        texts = [message.content for message in messages if isinstance(message, AssistantMessage)]
+        while result and _is_text(result[-1], texts):  # a response has an item for each text of its turn
+            result.pop()
+        result += messages
     return result
+
+
+def _is_text(entry: Any, texts: Sequence[str | None]) -> bool:
+    """Return whether a message is an answer of one of these texts alone."""
+    if not isinstance(entry, Mapping) or entry.get("role") != "assistant" or entry.get("tool_calls"):
+        return False
+    content = entry.get("content")
+    parts = [part.get("text") for part in content] if isinstance(content, list) else [content]
+    return "".join(part or "" for part in parts) in texts
 
 
 def unknown_call(id: str, place: str) -> ApiError:
@@ -291,41 +306,72 @@ def unknown_call(id: str, place: str) -> ApiError:
 
 
 async def results_of(
-    entries: Sequence[Mapping[str, Any]], chat: FlexChat, tenant: str, conversation: str, name: str = "messages"
+    entries: Sequence[Mapping[str, Any]],
+    chat: FlexChat,
+    tenant: str,
+    conversation: str,
+    key: str,
+    name: str = "messages",
 ) -> tuple[str, tuple[Message, ...]]:
-    """Return the message that led to the calls of a conversation, and their results.
+    """Return the message that led to the calls with which a conversation ends, and their results.
 
     Args:
         entries: Messages with the role "tool".
+        key: That of the request: a repetition finds the calls of the first, though the conversation has gone on.
 
     Raises:
-        ApiError: 400: a result is of no call of the conversation.
+        ApiError: 400: a result is of none of these calls.
         StorageError: The store cannot be read.
     """
-    turns: Sequence[ConversationTurn] = ()
-    if chat.conversations is not None:
-        try:
-            turns = await chat.conversations.of(tenant).turns(conversation)
-        except UnknownConversationError:
-            turns = ()
-    question, calls = "", dict[str, tuple[str, AssistantMessage, ToolCall]]()
-    for turn in turns:
+    turns = await answered_turns(chat, tenant, conversation)
+    question, calls = "", dict[str, tuple[int, str, AssistantMessage, ToolCall]]()
+    for number, turn in enumerate(turns):
         question = next((m.content for m in turn.messages if isinstance(m, UserMessage)), question)
         message = next((m for m in reversed(turn.messages) if isinstance(m, AssistantMessage)), AssistantMessage())
         for at, call in enumerate(open_calls(turn.messages)):
-            calls[call.id] = calls[id_of(turn.id, at)] = question, message, call
+            calls[call.id] = calls[id_of(turn.id, at)] = number, question, message, call
     read: list[Any] = []
     for at, entry in enumerate(entries):
         id = entry.get("tool_call_id") or ""
-        if id not in calls:
+        number, question, message, call = calls.get(id, (-1, "", AssistantMessage(), ToolCall(name="", arguments={})))
+        if number < 0 or not await may_continue(chat, tenant, turns[number + 1 :], key):
             raise unknown_call(id, f"{name}[{at}].tool_call_id")
-        question, message, call = calls[id]
         read += [message] * (message not in read) + [{**entry, "tool_call_id": call.id}]
     try:
         results = [m for m in read_history(read, name) if isinstance(m, ToolMessage)]
     except ChatRequestError as error:
         raise ApiError(400, str(error), kind="request", param=name, code=None) from None
     return question or "…", tuple(results)
+
+
+async def answered_turns(chat: FlexChat, tenant: str, conversation: str) -> Sequence[ConversationTurn]:
+    """Return the turns of a conversation that have an answer and are done.
+
+    Raises:
+        StorageError: The store cannot be read.
+    """
+    try:
+        turns = () if chat.conversations is None else await chat.conversations.of(tenant).turns(conversation)
+    except UnknownConversationError:
+        turns = ()
+    return [turn for turn in turns if turn.status == "done" and inside_of(turn.messages)]
+
+
+async def may_continue(chat: FlexChat, tenant: str, later: Sequence[ConversationTurn], key: str) -> bool:
+    """Return whether a request goes on from the end of its conversation, or did when it was sent first.
+
+    Args:
+        later: The answered turns after those that it goes on from.
+        key: That of the request.
+    """
+    if not later:
+        return True
+    try:
+        _, steps = await chat.turn(later[0].id, tenant=tenant)
+    except (ChatRequestError, UnknownTurnError):
+        return False
+    requests = [step.data["request"] for step in steps if step.kind in ("accepted", "started")]
+    return any(request.get("key") == key for request in requests)
 
 
 def _has_provider_data(messages: Sequence[Message]) -> bool:

@@ -210,9 +210,17 @@ async def create_chat_completion(call: Call) -> Reply:
         args = call.tenant, call.body
         about = await asyncio.to_thread(digest_of, *args) if is_long else digest_of(*args)
         key, patience_s = call.serving.shared(Repeats).key_of(about, call.retries), ABANDONED_S
+
+    async def read(chat: FlexChat) -> tuple[FlexChat, Mapping[str, Any]]:
+        return await _read_request(call, chat, reading, key)
+
     try:
         turn, is_repeat = await turns.join(
-            call.tenant, key, lambda chat: _read_request(call, chat, reading), is_silent=True, patience_s=patience_s
+            call.tenant,
+            key,
+            lambda chat: _read_request(call, chat, reading, key),
+            is_silent=True,
+            patience_s=patience_s,
         )
     except ChatRequestError as error:
         raise renamed(error) from None
@@ -234,16 +242,18 @@ class Reading:
 
     Attributes:
         warnings: What is not done as requested.
-        asked: How many messages of its turn are the request's.
+        request_count: How many messages of its turn are the request's.
     """
 
     warnings: list[str] = attrs.field(factory=list)
-    asked: int = 1
+    request_count: int = 1
 
     async def calls(self, call: Call, turn: Turn) -> list[tuple[str, ToolCall]]:
         """Return the calls with which the turn ended, with their ids for the client; see HeldAnswers."""
         async with call.serving.chat() as chat:
-            return await call.serving.shared(HeldAnswers).calls(chat, call.tenant, turn, asked=self.asked)
+            return await call.serving.shared(HeldAnswers).calls(
+                chat, call.tenant, turn, request_count=self.request_count
+            )
 
 
 async def _events(call: Call, turns: Turns, turn: ServedTurn, reading: Reading) -> AsyncGenerator[Event, None]:
@@ -277,23 +287,22 @@ def cancelled() -> ApiError:
     return ApiError(409, text, kind="cancelled", headers={"x-should-retry": "false"})
 
 
-async def _read_request(call: Call, chat: FlexChat, reading: Reading) -> tuple[FlexChat, Mapping[str, Any]]:
+async def _read_request(call: Call, chat: FlexChat, reading: Reading, key: str) -> tuple[FlexChat, Mapping[str, Any]]:
     """Return the chat that answers a request and the arguments of respond; add what is not done as requested."""
     body, warnings = call.body, reading.warnings
     # Nothing else needs the texts of media, while the turn may take minutes.
     entries, request = body.pop("messages"), dict[str, Any]()
     results = [*takewhile(lambda entry: entry["role"] == "tool", reversed(entries))][::-1]
     if body.get("conversation") and results:
-        message, continuation = await results_of(results, chat, call.tenant, body["conversation"])
+        message, continuation = await results_of(results, chat, call.tenant, body["conversation"], key)
         request |= {"message": message, "continuation": continuation, "conversation": body["conversation"]}
-        has_more, reading.asked = len(entries) > len(results), len(continuation)
+        has_more, reading.request_count = len(entries) > len(results), len(continuation)
     else:
         entries = await read_media(entries, ContentReader(chat, call.tenant))
         entries = await with_held(entries, call.serving.shared(HeldAnswers), chat, call.tenant)
         dialogue = read_messages(entries)
-        request |= {"message": dialogue.question.content, "attachments": dialogue.question.media}
-        request |= {"history": dialogue.history, "continuation": dialogue.continuation}
-        has_more, reading.asked = bool(dialogue.history), 1 + len(dialogue.continuation)
+        request |= dialogue.as_request()
+        has_more, reading.request_count = bool(dialogue.history), 1 + len(dialogue.continuation)
         if body.get("conversation"):
             request |= {"conversation": body["conversation"], "history": ()}
     if body.get("conversation") and has_more:

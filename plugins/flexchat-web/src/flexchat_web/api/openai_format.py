@@ -38,6 +38,11 @@ class Dialogue:
     history: tuple[flexchat.Message, ...]
     continuation: tuple[flexchat.Message, ...] = ()
 
+    def as_request(self) -> dict[str, Any]:
+        """Return the arguments of respond."""
+        question, own = self.question, {"history": self.history, "continuation": self.continuation}
+        return {"message": question.content, "attachments": question.media, **own}
+
 
 async def read_media(messages: Sequence[Mapping[str, Any]], reader: ContentReader) -> list[Any]:
     """Return messages in which those of the user that have media are read.
@@ -77,7 +82,7 @@ def read_messages(messages: Sequence[Mapping[str, Any] | flexchat.Message], name
     after = [] if at is None else history[at + 1 :]
     dialogue = [message for message in after if not isinstance(message, flexchat.SystemMessage)]
     if at is None or (dialogue and not isinstance(dialogue[-1], flexchat.ToolMessage)):
-        raise refused(name, "the last message must be the user's, or the result of a call")
+        raise refused(name, "the last message must be the user's, or the result of a call after that")
     question = history[at]
     assert isinstance(question, flexchat.UserMessage)
     if not question.content.strip() and not question.media:

@@ -29,19 +29,27 @@ from flexchat import (
     Turn,
     UnknownConversationError,
     UnknownTurnError,
-    UserMessage,
-    read_history,
 )
 
 from ..operations import Call, Event, Json, Operations, Reply, Stream
 from ..problems import ApiError
 from ..sending import turn_reply
 from ..shapes import listed, record
-from .caller_tools import HeldAnswers, id_of, inside_of, open_calls, renamed, results_of, with_held
+from .caller_tools import (
+    HeldAnswers,
+    answered_turns,
+    id_of,
+    inside_of,
+    may_continue,
+    open_calls,
+    renamed,
+    results_of,
+    with_held,
+)
 from .chat import REPLAYED
 from .content_parts import ContentReader
 from .openai import ABANDONED_S, PHASES, Reading, Repeats, cancelled, digest_of, happenings_of, with_options
-from .openai_format import read_media, read_messages, waits_for
+from .openai_format import Dialogue, read_media, read_messages, waits_for
 from .responses_format import (
     REQUEST,
     RESPONSE,
@@ -62,7 +70,7 @@ operation = Operations("openai", problems=(404, 503))
 
 
 @attrs.define
-class _Asked(Reading):
+class _Reading(Reading):
     """What is found while a request for a response is read.
 
     Attributes:
@@ -93,7 +101,7 @@ class _Asked(Reading):
 )
 async def create_response(call: Call) -> Reply:
     """Create a response, as OpenAI's API does: a turn, stored in a conversation unless store is false."""
-    turns, asked, body = call.serving.shared(Turns), _Asked(), call.body
+    turns, reading, body = call.serving.shared(Turns), _Reading(), call.body
     if (reason := refusal(body)) is not None:
         raise _refused(reason.partition(":")[0], reason)
     key, patience_s, is_background = call.key, math.inf, bool(body.get("background"))
@@ -102,36 +110,43 @@ async def create_response(call: Call) -> Reply:
         key = call.serving.shared(Repeats).key_of(about, call.retries)
         patience_s = math.inf if is_background else ABANDONED_S
 
-    async def ask(chat: FlexChat) -> tuple[FlexChat, Mapping[str, Any]]:
-        return await _read_request(call, chat, asked, key)
+    async def read(chat: FlexChat) -> tuple[FlexChat, Mapping[str, Any]]:
+        return await _read_request(call, chat, reading, key)
 
     try:
-        turn, is_repeat = await turns.join(call.tenant, key, ask, is_silent=True, patience_s=patience_s)
+        if is_background and not body.get("stream"):
+            async with call.serving.chat() as chat:
+                chat, request = await read(chat)
+                id = await chat.submit(**request, tenant=call.tenant, idempotency_key=key)
+                row = await _row(chat, call.tenant, f"resp_{id}")
+                stored = await _read_response(chat, call.tenant, row)
+            await turns.run_accepted(id, call.tenant)
+            same = {name: stored[name] for name in ("output", "usage", "error", "incomplete_details")}
+            return Json(response(id, body, stored["status"], **same, **reading.facts(body)))
+        turn, is_repeat = await turns.join(call.tenant, key, read, is_silent=True, patience_s=patience_s)
     except ChatRequestError as error:
         raise renamed(error) from None
-    headers, more = REPLAYED if is_repeat else {}, asked.facts(body)
+    headers, more = REPLAYED if is_repeat else {}, reading.facts(body)
     if body.get("stream"):
-        return Stream(_events(call, None if is_background else turns, turn, asked), headers)
-    if is_background:
-        return Json(response(turn.handle.id, body, "queued", **more), headers=headers)
+        return Stream(_events(call, None if is_background else turns, turn, reading), headers)
     with turns.listening(turn):
         result = await turn.handle.result()
     if result.status == "cancelled":
         raise cancelled()
-    calls = await asked.calls(call, result)
-    messages, has_form = result.response.messages[asked.asked :], result.response.data is not None
+    calls = await reading.calls(call, result)
+    messages, has_form = result.response.messages[reading.request_count :], result.response.data is not None
     output = output_of(result.id, messages, result.content + waits_for(result), calls, has_form=has_form)
-    whole = ended_response(result, body, output, asked.warnings, **more)
+    whole = ended_response(result, body, output, reading.warnings, **more)
     return await turn_reply(call.serving, result.content, whole, headers)
 
 
-async def _events(call: Call, turns: Turns | None, turn: ServedTurn, asked: _Asked) -> AsyncGenerator[Event, None]:
+async def _events(call: Call, turns: Turns | None, turn: ServedTurn, reading: _Reading) -> AsyncGenerator[Event, None]:
     async def calls(ended: Turn) -> list[tuple[str, ToolCall]]:
-        return await asked.calls(call, ended)
+        return await reading.calls(call, ended)
 
-    facts = asked.facts(call.body)
+    facts = reading.facts(call.body)
     events = events_of_response(
-        turn.handle.id, happenings_of(turn), call.body, asked.warnings, calls, facts, call.serving.mask
+        turn.handle.id, happenings_of(turn), call.body, reading.warnings, calls, facts, call.serving.mask
     )
     async with aclosing(events):
         if turns is None:  # in the background: it runs on without its listeners
@@ -143,7 +158,7 @@ async def _events(call: Call, turns: Turns | None, turn: ServedTurn, asked: _Ask
                 yield event
 
 
-async def _read_request(call: Call, chat: FlexChat, asked: _Asked, key: str) -> tuple[FlexChat, Mapping[str, Any]]:
+async def _read_request(call: Call, chat: FlexChat, reading: _Reading, key: str) -> tuple[FlexChat, Mapping[str, Any]]:
     """Return the chat that answers a request and the arguments of respond.
 
     Raises:
@@ -161,65 +176,70 @@ async def _read_request(call: Call, chat: FlexChat, asked: _Asked, key: str) -> 
             raise _refused(name, f"{name}: this needs {why}")
     if previous:
         row = await _row(chat, call.tenant, previous)
-        asked.conversation, asked.previous = row.conversation, previous
-        await _refuse_earlier(chat, call.tenant, row)
+        reading.conversation, reading.previous = row.conversation, previous
+        await _refuse_earlier(chat, call.tenant, row, key)
     elif named:
-        asked.conversation = named if isinstance(named, str) else named["id"]
+        reading.conversation = named if isinstance(named, str) else named["id"]
     elif is_stored and can_store:
-        asked.conversation = _id_for(call.tenant, key, "conversation")
-    held = call.serving.shared(HeldAnswers)
+        reading.conversation = _id_for(call.tenant, key, "conversation")
     entries = await read_media(body["messages"], ContentReader(chat, call.tenant))
-    if asked.conversation is None:
-        dialogue = read_messages(await with_held(entries, held, chat, call.tenant, "input"), "input")
-        request: dict[str, Any] = {
-            "message": dialogue.question.content,
-            "attachments": dialogue.question.media,
-            "history": dialogue.history,
-            "continuation": dialogue.continuation,
-        }
-        asked.asked = 1 + len(dialogue.continuation)
+    if reading.conversation is None:
+        dialogue = await _dialogue(call, chat, entries)
+        request, reading.request_count = dialogue.as_request(), 1 + len(dialogue.continuation)
     else:
-        request = await _stored_request(call, chat, asked, entries, _id_for(call.tenant, key, "input"))
-    return with_options(call.serving, chat, body, request, asked.warnings)
+        request = await _stored_request(call, chat, reading, entries, key)
+    return with_options(call.serving, chat, body, request, reading.warnings)
 
 
 async def _stored_request(
-    call: Call, chat: FlexChat, asked: _Asked, entries: Sequence[Any], import_id: str
+    call: Call, chat: FlexChat, reading: _Reading, entries: Sequence[Any], key: str
 ) -> dict[str, Any]:
-    """Return the messages of a request whose turn is kept; those before the last become an earlier turn."""
-    conversation, held = asked.conversation or "", call.serving.shared(HeldAnswers)
+    """Return the messages of a request whose turn is kept; those before its last question become an earlier turn."""
+    conversation = reading.conversation or ""
     instructions = tuple(SystemMessage(entry["content"]) for entry in entries[:1] if call.body.get("instructions"))
     entries = entries[len(instructions) :]
     lead = [*takewhile(lambda entry: isinstance(entry, Mapping) and entry.get("role") == "tool", entries)]
     question, results = "", tuple[Message, ...]()
     if lead:
-        question, results = await results_of(lead, chat, call.tenant, conversation, "input")
+        question, results = await results_of(lead, chat, call.tenant, conversation, key, "input")
     request: dict[str, Any] = {"conversation": conversation, "history": instructions}
     if len(lead) == len(entries):
-        asked.asked = len(results)
+        reading.request_count = len(results)
         return {**request, "message": question, "continuation": results}
-    rest = await with_held(entries[len(lead) :], held, chat, call.tenant, "input")
-    try:
-        messages = read_history(rest, "input")
-    except ChatRequestError as error:
-        raise _refused("input", str(error)) from None
-    request["history"] += tuple(message for message in messages if isinstance(message, SystemMessage))
-    dialogue = [*results, *(message for message in messages if not isinstance(message, SystemMessage))]
-    tail = [*takewhile(lambda message: isinstance(message, ToolMessage), reversed(dialogue))][::-1]
-    last = next((m for m in reversed(dialogue) if isinstance(m, UserMessage)), UserMessage(""))
-    if not tail and (not dialogue or dialogue[-1] is not last):
-        raise _refused("input", "input: its last item must be the user's, or the output of a call")
-    if not tail and not (last.content.strip() or last.media):
-        raise _refused("input", "input: the last message of the user is empty")
-    if earlier := dialogue[: -len(tail) or -1]:
+    dialogue = await _dialogue(call, chat, entries[len(lead) :])
+    request["history"] += tuple(message for message in dialogue.history if isinstance(message, SystemMessage))
+    id = _id_for(call.tenant, key, "input")
+    messages = _with_ids((*results, *dialogue.history, dialogue.question, *dialogue.continuation), id)
+    tail = [*takewhile(lambda message: isinstance(message, ToolMessage), reversed(messages))][::-1]
+    earlier = [message for message in messages[: -len(tail) or -1] if not isinstance(message, SystemMessage)]
+    if earlier:
         assert chat.conversations is not None
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        imported = ConversationTurn(id=import_id, messages=tuple(earlier), at=at)
+        imported = ConversationTurn(id=id, messages=tuple(earlier), at=at)
         await chat.conversations.store.append(conversation, imported, tenant=call.tenant)
-    asked.asked = len(tail) or 1
-    if tail:
-        return {**request, "message": last.content or "…", "continuation": tuple(tail)}
-    return {**request, "message": last.content, "attachments": last.media}
+    reading.request_count = len(tail) or 1
+    request = {**dialogue.as_request(), **request, "continuation": tail}
+    return {**request, "message": request["message"] or "…", "attachments": ()} if tail else request
+
+
+def _with_ids(messages: Sequence[Message], id: str) -> list[Message]:
+    """Return messages whose calls have the same ids when they are sent again: reading them makes new ones."""
+    calls = [call for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls]
+    ids = {call.id: f"call_{id}-{number}" for number, call in enumerate(calls)}
+    changed: list[Message] = []
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            parts = [attrs.evolve(p, id=ids[p.id]) if isinstance(p, ToolCall) else p for p in message.parts]
+            message = attrs.evolve(message, parts=tuple(parts))
+        elif isinstance(message, ToolMessage):
+            message = attrs.evolve(message, tool_call_id=ids.get(message.tool_call_id, message.tool_call_id))
+        changed.append(message)
+    return changed
+
+
+async def _dialogue(call: Call, chat: FlexChat, entries: Sequence[Any]) -> Dialogue:
+    held = call.serving.shared(HeldAnswers)
+    return read_messages(await with_held(entries, held, chat, call.tenant, "input"), "input")
 
 
 def _id_for(tenant: str, key: str, what: str) -> str:
@@ -240,12 +260,11 @@ async def _row(chat: FlexChat, tenant: str, response_id: str) -> JournaledTurn:
     return row
 
 
-async def _refuse_earlier(chat: FlexChat, tenant: str, row: JournaledTurn) -> None:
+async def _refuse_earlier(chat: FlexChat, tenant: str, row: JournaledTurn, key: str) -> None:
     """Raise ApiError (400) if a response is not the last of its conversation: one without an answer does not count."""
-    assert chat.conversations is not None
-    turns = await chat.conversations.of(tenant).turns(row.conversation)
-    after = [*dropwhile(lambda turn: turn.id != row.id, turns)][1:]
-    if any(turn.status == "done" and inside_of(turn.messages) for turn in after):
+    turns = await answered_turns(chat, tenant, row.conversation)
+    later = [turn for turn in dropwhile(lambda turn: turn.id != row.id, turns) if turn.id != row.id]
+    if not await may_continue(chat, tenant, later, key):
         text = (
             f"previous_response_id: the conversation has gone on since 'resp_{row.id}', and it has no branches: "
             f"continue 'resp_{turns[-1].id}', or send the whole input"

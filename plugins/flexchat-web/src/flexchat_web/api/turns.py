@@ -164,6 +164,19 @@ class Turns:
             self._serve(turn, lending.pop_all())
         return turn
 
+    async def run_accepted(self, id: str, tenant: str) -> None:
+        """Run an accepted turn here, if it is the next of its conversation; otherwise it begins later, in any process.
+
+        Raises:
+            FlexChatError: As FlexChat.start_resumed.
+        """
+        async with self._serving.chat() as chat:
+            is_for_workers = self._serving.settings.accept_only or bool(chat.config.tables.get("queue"))
+        if not is_for_workers:
+            with contextlib.suppress(flexchat.TurnNotWaitingError):
+                await self.resume(id, tenant)
+        self.wake()
+
     async def _resumed_turn(self, chat: FlexChat, handle: TurnHandle) -> ServedTurn:
         try:
             _, earlier = await chat.events(handle.id, tenant=handle.info.tenant)
