@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from unittest import mock
 
 import attrs
 from flexchat.assembly import installed_plugins
@@ -31,6 +32,7 @@ from flexchat.plugin import hookimpl
 from flexchat_sdk import AssistantMessage, ChatResult, ProviderRequestError, ProviderType, TextPart, ToolCall
 from flexchat_testing import ScriptedProvider
 from flexchat_web.app import create_app
+from flexchat_web.page_files import PageFiles
 from flexchat_web.serving import Settings
 
 sys.modules.setdefault("openai_interleavings", sys.modules[__name__])  # the configuration names functions of it
@@ -45,14 +47,17 @@ REFUSALS = re.compile(
     r"never answered|Not executed|declined|cancel|no tool|Invalid tool arguments|not found|approv|interrupt"
 )
 
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""Where the database is: nothing here loses power."""
+
 PAID = collections.Counter()
 
 
-def add(n: int) -> str:
+async def add(n: int) -> str:
     return f"added {n}"
 
 
-def pay(n: int) -> str:
+async def pay(n: int) -> str:
     PAID[n] += 1
     return f"paid {n}"
 
@@ -346,14 +351,14 @@ class Dialogue:
             if status in ("incomplete", "suspended"):
                 pending = await self.questions()
                 if not pending:
-                    assert self.chance.random() >= 0 and self.is_stored, f"suspended without a question: {data}"
+                    assert self.is_stored, f"suspended without a question: {data}"
                     data = await self.read(body, data, key)
                     continue
                 chance = self.chance.random()
                 if chance < 0.1 and self.is_continued:
                     self.is_suspended = True
                     return None  # a new message ends it, but not one in the background, which waits for it
-                if chance < 0.2:
+                if chance < 0.15:
                     await self.restart()
                 for question in pending:
                     action = self.chance.choice(("accept", "accept", "decline"))
@@ -425,7 +430,7 @@ class Dialogue:
 
     async def maybe_disturb(self):
         chance = self.chance.random()
-        if chance < 0.05:
+        if chance < 0.02:
             await self.restart()
         elif chance < 0.1 and self.way == "previous" and len(self.responses) > 1:
             body = {**self.body(self.fresh), "input": "branch", "previous_response_id": self.responses[-2]}
@@ -454,10 +459,14 @@ class World:
         kept = {"conversations": {"path": str(folder / "chat.db")}} if is_kept else {}
         self._tables = {**TABLES, **kept}
         self.requests = self.restarts = 0
+        self._page = PageFiles(())
         self._start()
 
     def _start(self):
-        self._app = create_app(self._tables, plugins=self._plugins, settings=Settings(tokens=TOKENS))
+        with mock.patch(
+            "flexchat_web.app.PageFiles", return_value=self._page
+        ):  # reading the page takes most of a start
+            self._app = create_app(self._tables, plugins=self._plugins, settings=Settings(tokens=TOKENS))
 
     async def restart(self):
         self.restarts += 1
@@ -551,7 +560,7 @@ async def hold(world, number):
         assert all(count == 1 and n in dialogue.approved for n, count in paid.items()), (
             f"paid {paid}, approved {dialogue.approved}"
         )
-    except Exception as error:  # noqa: BLE001 — reported with its dialogue
+    except Exception as error:
         lines = [f"dialogue {number} ({dialogue.way}, {'kept' if world.is_kept else 'memory'}): {type(error).__name__}"]
         return "\n".join([*lines, str(error), dialogue.fault, *dialogue.log])
     finally:
@@ -560,56 +569,38 @@ async def hold(world, number):
     return ""
 
 
-async def run(numbers, *, is_kept, folder, report):
-    """Hold dialogues one after another; return how many found a fault."""
-    world, faults, started = World(folder, is_kept=is_kept), 0, time.monotonic()
-    ways = collections.Counter()
-    for index, number in enumerate(numbers):
-        if fault := await asyncio.wait_for(hold(world, number), 120):
+async def run(numbers, *, is_kept, folder):
+    """Hold dialogues one after another, and report their faults and numbers; return how many found a fault."""
+    world, faults, ways, started = World(folder, is_kept=is_kept), 0, collections.Counter(), time.monotonic()
+    for index, number in enumerate(numbers, 1):
+        if fault := await asyncio.wait_for(hold(world, number), 600):
             faults += 1
-            report(fault)
+            print(fault, flush=True)
         ways[world.dialogues.pop(number).way] += 1
-        if index % 1000 == 999:
-            rate = (index + 1) / (time.monotonic() - started)
-            report(
-                f"{index + 1} dialogues, {world.requests} requests, {world.restarts} restarts, {faults} faults, {rate:.0f}/s"
-            )
+        if index % 1000 == 0 or index == len(numbers):
+            count = f"{world.requests} requests, {world.restarts} restarts, {faults} faults"
+            store, rate = "sqlite" if is_kept else "memory", index / (time.monotonic() - started)
+            print(f"{index} dialogues to {number}, {store}: {count}, {rate:.0f}/s, {dict(ways)}", flush=True)
     await world.aclose()
-    return faults, ways, world
+    return faults
 
 
 def main():
     """Hold the dialogues; exit with 1 if one found a fault."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0, help="number of the first dialogue")
+    parser.add_argument("--seed", type=int, default=0, help="the dialogues have the numbers after this one")
     parser.add_argument("--only", type=int, help="hold one dialogue")
-    parser.add_argument("--store", choices=["both", "sqlite", "memory"], default="both")
     given = parser.parse_args()
-    numbers = [given.only] if given.only is not None else [*range(given.seed + 1, given.seed + given.runs + 1)]
-    total = 0
-    for store in ("sqlite", "memory"):
-        own = [number for number in numbers if (number % 10 == 0) == (store == "memory")]
-        if not own:
-            continue
-        for at in range(0, len(own), 5000):
-            with tempfile.TemporaryDirectory() as folder:
-                chunk = own[at : at + 5000]
-                faults, ways, world = asyncio.run(
-                    run(
-                        chunk,
-                        is_kept=store == "sqlite",
-                        folder=Path(folder),
-                        report=lambda text: print(text, flush=True),
-                    )
-                )
-            total += faults
-            print(
-                f"{store}: {len(chunk)} dialogues from {chunk[0]}: {dict(ways)}, {world.requests} requests, {world.restarts} restarts, {faults} faults",
-                flush=True,
-            )
-    print(f"{len(numbers)} dialogues, {total} faults")
-    return int(total > 0)
+    numbers = [given.only] if given.only is not None else range(given.seed + 1, given.seed + given.runs + 1)
+    faults = 0
+    for at in range(0, len(numbers), 2000):  # each part with a new store
+        for is_kept in (True, False):
+            part = [number for number in numbers[at : at + 2000] if bool(number % 10) is is_kept]
+            with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+                faults += asyncio.run(run(part, is_kept=is_kept, folder=Path(folder))) if part else 0
+    print(f"{len(numbers)} dialogues, {faults} faults")
+    return int(faults > 0)
 
 
 if __name__ == "__main__":
