@@ -436,7 +436,7 @@ class Dialogue:
             body = {**self.body(self.fresh), "input": "branch", "previous_response_id": self.responses[-2]}
             status, data = await self.send(body)
             assert status == 400, f"a branch was answered with {status}: {str(data)[:300]}"
-        elif chance < 0.15 and self.is_responses and self.is_stored:
+        elif chance < 0.15 and self.responses and self.is_stored:
             status, data = await self.world.request(
                 "GET", f"/v1/responses/{self.responses[-1]}", None, self.tenant, None
             )

@@ -101,6 +101,19 @@ async def test_results_that_a_failed_turn_has_brought_are_not_added_again(tmp_pa
     assert roles(provider.requests[2].messages) == ["user", "assistant", "tool"]
 
 
+async def test_results_of_earlier_calls_do_not_stand_for_those_that_wait(tmp_path):
+    """They would be left out, and the calls that wait would count as never answered."""
+    chat, provider = chat_of(calls(("look", {})), calls(("look", {})), says("Red."), folder=tmp_path)
+    async with chat:
+        first = await chat.respond("Look!", caller_tools=[LOOK], conversation="c")
+        given = [result_of(first.response.calls[0])]
+        second = await chat.respond("Look!", caller_tools=[LOOK], conversation="c", continuation=given)
+        with pytest.raises(ChatRequestError, match="of earlier calls"):
+            await chat.respond("Look!", conversation="c", continuation=given)
+        await chat.respond("Look!", conversation="c", continuation=[result_of(second.response.calls[0])])
+    assert roles(provider.requests[2].messages) == ["user", "assistant", "tool", "assistant", "tool"]
+
+
 async def test_calls_without_results_are_answered_when_the_person_goes_on(tmp_path):
     """A new message instead of the results."""
     chat, provider = chat_of(calls(("look", {})), says("As you like."), folder=tmp_path)

@@ -168,6 +168,9 @@ def _assemble_messages(turn: ActiveTurn, rule: ResponseRule) -> None:
         # A result that an earlier, unsuccessful turn has brought already is not added again.
         answered = {each.tool_call_id for each in request.history if isinstance(each, ToolMessage)}
         turn.begins_with = tuple([m for m in begins_with if getattr(m, "tool_call_id", None) not in answered])
+        last = next((m for m in reversed(request.history) if isinstance(m, AssistantMessage)), AssistantMessage())
+        if not turn.begins_with and any(call.id not in answered for call in last.tool_calls):
+            raise ChatRequestError("continuation: its results are of earlier calls than those that wait for theirs")
         messages, repairs = repair_history((*request.history, *turn.begins_with))
         # The request's instructions come after the conversation's messages, and must not stand after the results.
         end = next((i for i in range(len(messages), 0, -1) if not isinstance(messages[i - 1], SystemMessage)), 0)

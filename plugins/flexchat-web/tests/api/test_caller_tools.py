@@ -137,6 +137,37 @@ async def test_a_kept_conversation_is_continued_with_results_alone(asking, told,
         await completion(client, [{**results[0], "content": "again"}], stream, **kept)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_results_of_earlier_calls_are_refused(asking, told, tmp_path, stream):
+    """Once others wait for theirs, or a message has come instead."""
+    told.tables["conversations"] = {"path": str(tmp_path / "chat.db")}
+    client = await asking(BOTH, calls(("look", {"at": "sea"})), says("A boat."), calls(("look", {})), says("Bye."))
+    kept = {"extra_body": {"conversation": "c"}}
+    first = with_results([], await completion(client, ASKED, stream, **kept))[1:]
+    second = with_results([], await completion(client, first, stream, **kept))[1:]
+    with pytest.raises(openai.BadRequestError, match="waits for a result"):
+        await completion(client, first, stream, **kept)
+    assert (await completion(client, second, stream, **kept)).message.content == "A boat."
+    third = with_results([], await completion(client, ASKED, stream, **kept))[1:]
+    await completion(client, [{"role": "user", "content": "Never mind."}], stream, **kept)
+    with pytest.raises(openai.BadRequestError, match="waits for a result"):
+        await completion(client, third, stream, **kept)
+    assert len(told.model.requests) == 5
+
+
+async def test_repeated_results_get_the_answer_of_the_first(asking, told, tmp_path):
+    """Though the conversation has gone on by then."""
+    told.tables["conversations"] = {"path": str(tmp_path / "chat.db")}
+    client = await asking(BOTH, says("A cloud."), says("Bye."))
+    kept = {"extra_body": {"conversation": "c"}}
+    results = with_results([], await completion(client, ASKED, **kept))[1:]
+    again = {**kept, "extra_headers": {"Idempotency-Key": "k"}}
+    first = await completion(client, results, **again)
+    await completion(client, [{"role": "user", "content": "Bye!"}], **kept)
+    assert (await completion(client, results, **again)).message.content == first.message.content == "A cloud."
+    assert len(told.model.requests) == 3
+
+
 async def test_a_call_that_the_client_leaves_out_is_answered(asking, told):
     """A person may have rejected it."""
     client = await asking(calls(("look", {"at": 1}), ("look", {"at": 2}), ("get_weather", {"city": "Rome"})), says("x"))

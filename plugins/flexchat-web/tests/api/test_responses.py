@@ -60,6 +60,24 @@ def output_of(response, output="a cloud"):
     return [{"type": "function_call_output", "call_id": item.call_id, "output": output} for item in found]
 
 
+def after(gate, text):
+    """A reply that comes once the gate is open."""
+
+    async def reply(messages, options):
+        await gate.wait()
+        return text
+
+    return reply
+
+
+async def ended(client, id):
+    """The response, once it has ended."""
+    async with asyncio.timeout(30):
+        while (shown := await client.responses.retrieve(id)).status in ("queued", "in_progress"):  # noqa: ASYNC110  polled
+            await asyncio.sleep(0.01)
+    return shown
+
+
 def roles(messages):
     return [message.role for message in messages]
 
@@ -194,6 +212,38 @@ async def test_a_repeated_request_is_the_same_response(asking, told):
     assert [m.content for m in sent(told)] == ["a", "b", "c?", "c", "d"]
 
 
+@pytest.mark.parametrize("way", ["previous", "whole", "message"])
+async def test_a_repeated_continuation_is_the_same_response(asking, told, way):
+    """Of results, as of a message, though the conversation has gone on by then."""
+    client = await asking(BOTH, says("A cloud."), says("Bye."))
+    first = await ask(client, "Look!", tools=[LOOK])
+    items = [item.model_dump(exclude_none=True) for item in first.output]
+    given, more = output_of(first), {"previous_response_id": first.id, "extra_headers": {"Idempotency-Key": "k"}}
+    if way == "whole":
+        given = [{"role": "user", "content": "Look!"}, *items, *given]
+        del more["previous_response_id"]
+    elif way == "message":
+        given = "Never mind."
+    second = await ask(client, given, tools=[LOOK], **more)
+    await ask(client, "Bye!", previous_response_id=second.id)
+    assert (await ask(client, given, tools=[LOOK], **more)).id == second.id
+    assert len(told.model.requests) == 3
+
+
+@pytest.mark.parametrize("store", [True, False])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_texts_of_a_turn_come_back_once(asking, told, stream, store):
+    """A response has an item for each; with their calls, the turn takes the place of all."""
+    replies = calls(("get_weather", {"city": "Rome"}), text="First."), calls(("look", {}), text="Then.")
+    client = await asking(*replies, says("A cloud."))
+    first = await ask(client, "Look!", stream, tools=[LOOK], store=store)
+    assert [item.content[0].text for item in first.output[:2]] == ["First.", "Then."]
+    items = [item.model_dump(exclude_none=True) for item in first.output]
+    await ask(client, [{"role": "user", "content": "Look!"}, *items, *output_of(first)], stream, store=store)
+    assert [m.content for m in sent(told) if m.role == "assistant"] == ["First.", "Then."]
+    assert roles(sent(told)) == ["user", "assistant", "tool", "assistant", "tool"]
+
+
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_form_is_kept(asking, stream):
     """text.format is response_format."""
@@ -206,15 +256,30 @@ async def test_a_form_is_kept(asking, stream):
 async def test_a_response_in_the_background(asking, told):
     """It is shown while it runs, and when it is done."""
     gate = asyncio.Event()
-    client = await asking(says("Done."))
-    told.model.before = gate.wait
+    client = await asking(after(gate, "Done."))
     found = await ask(client, "Hi", background=True)
     assert (found.status, found.background) == ("queued", True)
+    assert (await client.responses.retrieve(found.id)).status in ("queued", "in_progress")
     while (shown := await client.responses.retrieve(found.id)).status != "completed":
         gate.set()
         await asyncio.sleep(0.01)
     assert shown.output_text == "Done."
     assert (await client.responses.cancel(found.id)).status == "completed"
+
+
+async def test_a_response_in_the_background_is_stored_when_it_is_answered(asking, told):
+    """Also behind one that still runs: it is queued until that has ended, and can be repeated, and cancelled."""
+    gate, key = asyncio.Event(), {"extra_headers": {"Idempotency-Key": "k"}}
+    client = await asking(after(gate, "a"), says("b"))
+    found = [await ask(client, text, background=True, conversation="c") for text in ("1", "2", "3")]
+    last = await ask(client, "4", background=True, conversation="c", **key)
+    assert (await ask(client, "4", background=True, conversation="c", **key)).id == last.id
+    for response in (*found, last):
+        assert (await client.responses.retrieve(response.id)).status in ("queued", "in_progress")
+    assert (await client.responses.cancel(last.id)).status == "cancelled"
+    gate.set()
+    assert [(await ended(client, response.id)).output_text for response in found] == ["a", "b", "a"]
+    assert [m.content for m in sent(told) if m.role == "user"] == ["1", "2", "3"]
 
 
 async def test_a_response_is_deleted(asking):

@@ -367,11 +367,10 @@ async def may_continue(chat: FlexChat, tenant: str, later: Sequence[Conversation
     if not later:
         return True
     try:
-        _, steps = await chat.turn(later[0].id, tenant=tenant)
+        row, _ = await chat.turn(later[0].id, tenant=tenant)
     except (ChatRequestError, UnknownTurnError):
         return False
-    requests = [step.data["request"] for step in steps if step.kind in ("accepted", "started")]
-    return any(request.get("key") == key for request in requests)
+    return row.key == key
 
 
 def _has_provider_data(messages: Sequence[Message]) -> bool:

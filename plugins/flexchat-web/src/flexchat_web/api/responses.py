@@ -7,6 +7,7 @@ continues its conversation. Its id is that of its turn.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -27,6 +28,7 @@ from flexchat import (
     ToolCall,
     ToolMessage,
     Turn,
+    TurnNotWaitingError,
     UnknownConversationError,
     UnknownTurnError,
 )
@@ -287,7 +289,8 @@ async def cancel_response(call: Call, chat: FlexChat) -> Reply:
     """Cancel a response that runs in the background, wherever it runs. One that has ended does not change."""
     row = await _row(chat, call.tenant, call.path["id"])
     if row.state not in ("done", "failed", "cancelled"):
-        await chat.cancel_turn(row.id, tenant=call.tenant, by=call.user)
+        with contextlib.suppress(TurnNotWaitingError):  # it has just ended
+            await chat.cancel_turn(row.id, tenant=call.tenant, by=call.user)
         call.serving.shared(Turns).wake()
         row = await _row(chat, call.tenant, call.path["id"])
     return Json(await _read_response(chat, call.tenant, row))
@@ -360,8 +363,11 @@ async def _read_response(chat: FlexChat, tenant: str, row: JournaledTurn) -> dic
         "store": True,
     }
     if turn is None:
-        running = "queued" if row.state == "accepted" else "in_progress"
-        return response(row.id, body, running, **times)
+        is_cancelled = row.state == "accepted" and row.cancelled_by  # it ends when its place comes
+        if is_cancelled or row.state in ("failed", "cancelled"):
+            status, facts = status_of("cancelled" if is_cancelled else row.state, None, row.error)
+            return response(row.id, body, status, **times, **facts)
+        return response(row.id, body, "queued" if row.state == "accepted" else "in_progress", **times)
     before = [each.id for each in takewhile(lambda each: each.id != row.id, turns) if inside_of(each.messages)]
     body["previous_response_id"] = f"resp_{before[-1]}" if before else None
     inside, calls = inside_of(turn.messages), open_calls(turn.messages) if turn.status == "done" else []

@@ -462,7 +462,7 @@ async def events_of_response(
                         yield Event(None, None, comment=f"the tool {call.name} runs")
                         continue
                     case flexchat.TurnFinished(turn=ended) | flexchat.TurnSuspended(turn=ended):
-                        if text := waits_for(ended):
+                        if text := waits_for(ended).lstrip():  # an item of its own
                             for piece in (*output.text(text), *output.close()):
                                 yield event(piece)
                         for identified in await calls(ended):
