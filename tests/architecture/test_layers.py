@@ -70,6 +70,7 @@ HOMES = {
     "starlette": ("flexchat_web/",),
     "uvicorn": ("flexchat_web/commands/",),
     "tomlkit": ("flexchat_web/config/",),
+    "opentelemetry": ("flexchat_otel/",),
     "markdown_it": ("flexchat_web/",),
     "argparse": (),
     "click": (
