@@ -542,12 +542,12 @@ class Glossary:
 class TablePlugin:
     """A table of its own, and checks."""
 
-    def __init__(self, *checks, name="glossary", load=lambda: Glossary, is_list=False):
-        self.checks, self.name, self.load, self.is_list = checks, name, load, is_list
+    def __init__(self, *checks, name="glossary", load=lambda: Glossary, **form):
+        self.checks, self.name, self.load, self.form = checks, name, load, form
 
     @hookimpl
     def flexchat_register_config_tables(self):
-        return [ConfigTable(name=self.name, load=self.load, summary="Words.", is_list=self.is_list)]
+        return [ConfigTable(name=self.name, load=self.load, summary="Words.", **self.form)]
 
     @hookimpl
     def flexchat_register_checks(self):
@@ -587,6 +587,22 @@ def test_what_is_wrong_with_a_plugins_table_is_said_where_it_stands(table, path,
 
     assert found[0] == path
     assert found[1].startswith(text)
+
+
+def test_named_tables_of_a_plugin_are_read_into_a_dict():
+    """Problems of all of them are found at once, each under its name."""
+    host = host_with(words=TablePlugin(is_named=True))
+    config = {**CONFIG, "glossary": {"legal": {"file": "a.txt"}, "it": {"file": "b.txt"}}}
+
+    chat = FlexChat.from_config(config, plugins=host)
+
+    assert chat.config.tables == {"glossary": {"legal": Glossary(file="a.txt"), "it": Glossary(file="b.txt")}}
+    wrong = {**CONFIG, "glossary": {"legal": {"fiel": "a.txt"}, "it": 3}}
+    paths = [path for path, _ in problems_of(wrong, host)]
+    assert paths == ["glossary.legal.file", "glossary.legal", "glossary.it"]
+    ((path, text),) = problems_of({**CONFIG, "glossary": [1]}, host)
+    assert path == "glossary"
+    assert text.startswith("expected a table")
 
 
 def test_a_list_of_tables_of_a_plugin_is_read_into_a_tuple():

@@ -24,6 +24,7 @@ from .domain import (
     PhaseFinished as PhaseFinished,
     PhaseRecord as PhaseRecord,
     PhaseStarted as PhaseStarted,
+    Principal as Principal,
     Profile as Profile,
     QuestionAnswered as QuestionAnswered,
     QuestionAsked as QuestionAsked,

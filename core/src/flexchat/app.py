@@ -32,6 +32,7 @@ from .domain import (
     Effort,
     Embeddings,
     ModelInfo,
+    Principal,
     Reasoning,
     StreamEvent,
     ToolResult,
@@ -835,6 +836,7 @@ class FlexChat:
         *,
         origin: Origin = "program",
         tenant: str = DEFAULT_TENANT,
+        principal: Principal | None = None,
         context: Any = None,
         on_question: OnQuestion | None = None,
         on_progress: Report | None = None,
@@ -844,7 +846,7 @@ class FlexChat:
 
         Args:
             origin: Who asks, for gates and records: "command line", "api", … (flexchat.plugin.call.Origin).
-            tenant: For whom, for gates and the tool.
+            tenant, principal: For whom, for gates, roles and the tool. Within a turn, those of the turn.
             context: Any object; the tool gets it as ``ToolContext.context``.
             on_question: Asks a person what the tool wants to know, as in respond. If it raises a CallSuspended, the
                 call ends with that, unless it may have changed something.
@@ -858,7 +860,7 @@ class FlexChat:
         """
         self._refuse_if_closed()
         await self._open()
-        turn = current_info(tenant)
+        turn = current_info(tenant, principal)
         waiting = (current_turn.get(), current_call.get())
         place = place_within() if idempotency_key is None else f"key:{idempotency_key}"
         call = Call(

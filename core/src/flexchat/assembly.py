@@ -386,7 +386,8 @@ def read_tables(reading: ReadConfig, host: PluginHost) -> None:
     for name in [*reading.unread]:
         suspects = "; ".join(kinds.suspects(name))
         if name in tables:
-            reading.read_table(name, tables[name].load, is_list=tables[name].is_list)
+            table = tables[name]
+            reading.read_table(name, table.load, is_list=table.is_list, is_named=table.is_named)
         elif name in kinds.conflicts:
             del reading.unread[name]
             reading.problem((name,), kinds.missing(name))

@@ -17,6 +17,7 @@ from .domain import (
     CollectionChoice,
     Effort,
     Message,
+    Principal,
     Reasoning,
     ToolChoice,
     ToolMessage,
@@ -49,6 +50,8 @@ class CommonRequestOptions(TypedDict, total=False):
     conversation: Id of a kept conversation (the config's ``conversations``), which this turn continues and is added
         to, however it ends; a new id starts a conversation. See ``new_conversation_id``.
     tenant: Whose conversation it is.
+    principal: On whose behalf the turn runs, as your program has established it: Principal("ann", ["support"]). Needed
+        if the config has ``roles``.
     context: Whatever tools and policies should get, of any type; never shown to a model, never kept.
     on_question: A function, async or not, that asks the person behind the turn what a tool wants to know: it gets a
         Question, and returns a Reply, or None if no one can be asked. Without it, questions are declined.
@@ -78,6 +81,7 @@ class CommonRequestOptions(TypedDict, total=False):
     variables: Mapping[str, Any] | None
     conversation: str | None
     tenant: str
+    principal: Principal | None
     context: Any
     on_question: OnQuestion | None
     idempotency_key: str | None
@@ -153,6 +157,7 @@ def read_request(
         variables={**variables, **_variables(request.variables), **_variables(values.get("variables"))},
         conversation=_name("conversation", values.get("conversation", request.conversation)),
         tenant=_name("tenant", values.get("tenant", request.tenant)) or request.tenant,
+        principal=_principal(values.get("principal", request.principal)),
         context=values.get("context", request.context),
         on_question=_function("on_question", values.get("on_question", request.on_question)),
         idempotency_key=_idempotency_key(values.get("idempotency_key", request.idempotency_key)),
@@ -204,6 +209,12 @@ def _name(what: str, name: Any) -> str | None:
     if name is not None and not isinstance(name, str):
         raise ChatRequestError(f"a {what} is a text, not {type(name).__name__}")
     return name
+
+
+def _principal(principal: Any) -> Principal | None:
+    if principal is not None and not isinstance(principal, Principal):
+        raise ChatRequestError(f"principal is a flexchat.Principal, not {type(principal).__name__}")
+    return principal
 
 
 def _function(what: str, value: Any) -> Any:

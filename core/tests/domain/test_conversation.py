@@ -153,7 +153,7 @@ def test_every_field_is_told():
 
     for value in (turn, turn.response):
         for field in attrs.fields(type(value)):
-            assert names.get(field.name, field.name) in told or field.name in ("response", "pending")
+            assert names.get(field.name, field.name) in told or field.name in ("response", "pending", "principal")
 
 
 def made_turn():

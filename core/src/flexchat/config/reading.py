@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import attrs
 
@@ -113,16 +113,20 @@ class ReadConfig:
         self._add_issues(path, issues)
         return instance
 
-    def read_table(self, name: str, load: Callable[[], type], *, is_list: bool = False) -> None:
+    def read_table(self, name: str, load: Callable[[], type], *, is_list: bool = False, is_named: bool = False) -> None:
         """Read an unread table of a plugin into ``config.tables``; load returns the attrs class of its keys.
 
         Args:
             is_list: Whether it is a list of such tables, which are read into a tuple.
+            is_named: Whether it holds such tables by name, which are read into a dict.
         """
         del self.unread[name]
-        data, table = self.document.data[name], None
+        data, table = self.document.data[name], cast("Any", None)
         cls = self.attempt((name,), load)
-        if cls is not None and not is_list:
+        if cls is not None and is_named and isinstance(data, Mapping):
+            named = {key: self.settings((name, key), (), cls) for key in data}
+            table = None if any(one is None for one in named.values()) else named
+        elif cls is not None and not is_list:
             table = self.settings((name,), (), cls)
         elif cls is not None and isinstance(data, list):
             tables = [self.settings((name, index), (), cls) for index in range(len(data))]

@@ -101,6 +101,7 @@ from .turn import (
     RequestedCall as RequestedCall,
     CollectionChoice as CollectionChoice,
     PhaseRecord as PhaseRecord,
+    Principal as Principal,
     Turn as Turn,
     TurnInfo as TurnInfo,
     TurnStatus as TurnStatus,

@@ -19,7 +19,7 @@ from .prices import Cost, Usage
 from .retrieval import Citation
 from .text import storable
 from .tools import ToolCallRecord, ToolResult
-from .turn import PhaseRecord, TurnStatus, cost_of
+from .turn import PhaseRecord, Principal, TurnStatus, cost_of
 
 MAX_TITLE_CHARS = 80
 
@@ -49,6 +49,7 @@ class ConversationTurn:
         parsed: ChatResponse.data.
         shown: ChatResponse.content, where it differs from the messages.
         unknown_effects: Keys in the ledger, by call id, of the effects that were unknown when the turn ended.
+        principal: As in Turn; None in turns that an older FlexChat kept.
     """
 
     id: str
@@ -76,6 +77,7 @@ class ConversationTurn:
     shown: str | None = None
     unknown_effects: Mapping[str, str] = attrs.field(factory=dict)
     traceparent: str = ""
+    principal: Principal | None = None
 
     @property
     def cost(self) -> Cost:

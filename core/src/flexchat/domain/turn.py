@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal
 
 import attrs
@@ -24,6 +24,27 @@ TurnStatus = Literal["done", "cancelled", "failed", "suspended", "accepted"]
 on once one of its questions has a reply. "accepted": it has not begun."""
 
 
+def _role_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names as a tuple, so that a list can be passed; a text is one name, not its letters."""
+    roles = (names,) if isinstance(names, str) else tuple(names)
+    if not all(isinstance(name, str) and name for name in roles):
+        raise TypeError(f"roles are names, got {roles!r:.80}")
+    return roles
+
+
+@attrs.frozen
+class Principal:
+    """The identity behind a turn, as an entrance of the operator's has established it.
+
+    Attributes:
+        name: Of the user or program, unique within its tenant: "ann", "deploy-bot".
+        roles: Names of tables in the config's ``roles``.
+    """
+
+    name: str = attrs.field(validator=[attrs.validators.instance_of(str), attrs.validators.min_len(1)])
+    roles: tuple[str, ...] = attrs.field(default=(), converter=_role_names)
+
+
 @attrs.frozen(kw_only=True)
 class TurnInfo:
     """The identity of a turn.
@@ -34,6 +55,7 @@ class TurnInfo:
         tenant: Whose conversation it is.
         parent: For a turn started by a tool, the id of the turn that called the tool.
         traceparent: The W3C trace context in which it runs, or first ran; empty outside turns.
+        principal: On whose behalf it runs; None if its caller named none.
     """
 
     id: str = ""
@@ -41,6 +63,7 @@ class TurnInfo:
     tenant: str = DEFAULT_TENANT
     parent: str | None = None
     traceparent: str = attrs.field(default="", eq=False)
+    principal: Principal | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -82,6 +105,8 @@ class ChatRequest:
         variables: Values for prompts in addition to the profile's fields, by name: {{name}}. Overrides the config's.
         conversation: Id of the kept conversation it belongs to; None for none.
         tenant: Whose conversation it is.
+        principal: On whose behalf the turn runs, which decides about rules and tools if the config has ``roles``. None
+            for no identity: then ``roles`` permit nothing.
         context: Any value of the caller's for tools and policies, as ``context.context``. It is never shown to a
             model and never kept.
         on_question: Passes a tool's question to the person behind the turn, if any; see ToolContext.ask. It
@@ -109,6 +134,7 @@ class ChatRequest:
     variables: Mapping[str, Any] = attrs.field(kw_only=True, factory=dict)
     conversation: str | None = attrs.field(default=None, kw_only=True)
     tenant: str = attrs.field(default=DEFAULT_TENANT, kw_only=True)
+    principal: Principal | None = attrs.field(default=None, kw_only=True)
     context: Any = attrs.field(default=None, kw_only=True, metadata={STORED: None})
     on_question: OnQuestion | None = attrs.field(default=None, kw_only=True, metadata={STORED: None})
     idempotency_key: str | None = attrs.field(default=None, kw_only=True)
@@ -187,6 +213,7 @@ class Turn(Generic[Parsed]):
         is_repeat: Whether it was started by an earlier request with the same key: this one started nothing.
         pending: The open questions of a suspended turn.
         traceparent: The W3C trace context in which it ran, its second field the trace's id.
+        principal: On whose behalf it ran; None if its caller named none.
     """
 
     id: str
@@ -204,6 +231,7 @@ class Turn(Generic[Parsed]):
     is_repeat: bool = False
     pending: tuple[PendingQuestion, ...] = ()
     traceparent: str = ""
+    principal: Principal | None = None
 
     @property
     def content(self) -> str:
@@ -272,6 +300,7 @@ class Turn(Generic[Parsed]):
             **({"parsed": response.data} if response.parsed is not None or response.data is not None else {}),
             **({"conversation": self.conversation} if self.conversation else {}),
             **({"pending": [each.to_dict() for each in self.pending]} if self.pending else {}),
+            **({"principal": value_to_dict(self.principal)} if self.principal is not None else {}),
             "replay": self.replay,
             "is_repeat": self.is_repeat,
             **({"traceparent": self.traceparent} if self.traceparent else {}),

@@ -13,6 +13,7 @@ from ..domain import (
     ToolRetry as ToolRetry,
     Turn as Turn,
     TurnInfo as TurnInfo,
+    Principal as Principal,
     WithMedia as WithMedia,
 )
 from ..domain.fetching import (

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import attrs
 
-from ..domain import RetrievalHits, ToolDefinition, ToolResult, TurnInfo, new_call_id
+from ..domain import DEFAULT_TENANT, Principal, RetrievalHits, ToolDefinition, ToolResult, TurnInfo, new_call_id
 from ..domain.effects import arguments_digest
 from ..domain.questions import NOBODY, Approval, Question, Reply
 from ..domain.tracing import is_traceparent, new_traceparent
@@ -549,17 +549,17 @@ def place_within() -> str:
     return call.next_place()
 
 
-def current_info(tenant: str | None = None) -> TurnInfo:
+def current_info(tenant: str = DEFAULT_TENANT, principal: Principal | None = None) -> TurnInfo:
     """Return which turn this code runs in; one without an id outside turns.
 
     Args:
-        tenant: The tenant to use outside turns.
+        tenant, principal: Those to use outside turns.
     """
     turn = current_turn.get()
     if turn is not None:
         return turn.info
     traceparent = traceparent_here() or new_traceparent()
-    return TurnInfo(traceparent=traceparent) if tenant is None else TurnInfo(tenant=tenant, traceparent=traceparent)
+    return TurnInfo(tenant=tenant, principal=principal, traceparent=traceparent)
 
 
 def traceparent_here() -> str:

@@ -1307,6 +1307,7 @@ class ConfigTable:
         is_list: Whether it is a list of tables, each with the keys of the class: ``[[NAME]]``.
         database: Returns the database that belongs to the table, for backups and upgrades, given the table (None if it
             is not written) and the folder of the config file (None if there is none); None for none. Opens nothing.
+        is_named: Whether it is a table of tables, each with the keys of the class: ``[NAME.…]``, read into a dict.
     """
 
     name: str
@@ -1315,6 +1316,7 @@ class ConfigTable:
     demo: Callable[[Sequence[str]], Mapping[str, Any]] | None = None
     is_list: bool = False
     database: Callable[[Any, Path | None], StoreDatabase | None] | None = None
+    is_named: bool = False
 
 
 class CheckedConfig(Protocol):

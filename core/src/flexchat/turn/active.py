@@ -358,6 +358,7 @@ class ActiveTurn:
             phases=tuple(self.phases),
             elapsed_ms=self.clock.elapsed_ms(),
             traceparent=self.info.traceparent,
+            principal=self.info.principal,
             **rest,
         )
 

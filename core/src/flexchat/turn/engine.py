@@ -90,6 +90,8 @@ class TurnEngine:
                 request,
                 approve=request.approve or outer.request.approve,
                 on_question=request.on_question or outer.request.on_question,
+                # A tool cannot widen what its caller may do by naming another principal.
+                principal=outer.request.principal or request.principal,
             )
         given, traces = request.traceparent or current_traceparent.get(), self.parts.hooks.traces
         is_usable = not given or is_traceparent(given)
@@ -99,6 +101,7 @@ class TurnEngine:
             tenant=request.tenant,
             parent=None if outer is None else outer.info.id,
             traceparent=given if given and is_usable else "" if traces else new_traceparent(),
+            principal=request.principal,
         )
         trace = self.parts.hooks.trace(info) if traces else None
         if traces:
@@ -154,6 +157,7 @@ class TurnEngine:
             id=journal.turn.id,
             conversation=journal.turn.conversation,
             tenant=journal.turn.tenant,
+            principal=request.principal,
             traceparent=request.traceparent or new_traceparent(),
         )
         sink = Sink(info, self.parts.hooks, receiver)

@@ -313,7 +313,9 @@ def _end_of(turn: Turn, row: JournaledTurn) -> End:
     if turn.status == "failed":
         error = errors.FailedTurnError(row.id, turn.error)
         error.turn = turn
-    return end_event(TurnInfo(id=row.id, conversation=row.conversation, tenant=row.tenant), turn, error)
+    return end_event(
+        TurnInfo(id=row.id, conversation=row.conversation, tenant=row.tenant, principal=turn.principal), turn, error
+    )
 
 
 def _refuse_itself(id: str) -> None:

@@ -323,7 +323,7 @@ def _continued(request: ChatRequest, turns: Sequence[ConversationTurn | HistoryT
 
 _TURN_FIELDS = (
     *("id", "citations", "status", "error", "replay", "rule", "rule_name", "phases", "elapsed_ms"),
-    "traceparent",
+    *("traceparent", "principal"),
 )
 _RESPONSE_FIELDS = (
     *("messages", "llm", "model", "usage", "rounds", "tool_calls"),

@@ -53,7 +53,8 @@ def config_schema(plugins: PluginHost) -> Schema:
     for name, table in sorted(plugins.config_tables.by_name.items()):
         description = {"description": table.summary} if table.summary else {}
         one = builder.reference(table.load())
-        root["properties"][name] = {**({"type": "array", "items": one} if table.is_list else one), **description}
+        several = {"type": "object", "additionalProperties": one} if table.is_named else one
+        root["properties"][name] = {**({"type": "array", "items": one} if table.is_list else several), **description}
     root["properties"]["$schema"] = {"type": "string", "description": "Where this schema is; for editors."}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -1,0 +1,1 @@
+"""Roles: who may use which rules and tools of FlexChat."""
