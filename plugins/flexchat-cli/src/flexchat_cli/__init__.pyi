@@ -13,6 +13,12 @@ from .tool_costs import BYTES_PER_TOKEN as BYTES_PER_TOKEN, rule_cost as rule_co
 from .editor_schema import config_schema as config_schema
 from .context import find_config as find_config
 from .turns import cost_of_steps as cost_of_steps, rounds_of as rounds_of
+from .logs import (
+    TurnLog as TurnLog,
+    current_request as current_request,
+    log_options as log_options,
+    show_log as show_log,
+)
 from .terminal import limit_retry_notes as limit_retry_notes
 from .context import report_notes as report_notes
 from .parameters import (

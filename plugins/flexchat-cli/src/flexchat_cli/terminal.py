@@ -321,15 +321,25 @@ _MATTERS = (
 )
 
 
-class _Handler(logging.Handler):
-    def __init__(self, terminal: Terminal) -> None:
-        super().__init__(logging.DEBUG if terminal.verbose else logging.WARNING)
+class Handler(logging.Handler):
+    """Writes records to standard error.
+
+    Args:
+        formatter: Makes their lines; without one, they are notes for the person at the terminal.
+    """
+
+    def __init__(self, terminal: Terminal, formatter: logging.Formatter | None = None) -> None:
+        super().__init__(logging.DEBUG if terminal.verbose or formatter is not None else logging.WARNING)
         self._terminal = terminal
-        if not terminal.verbose:
+        self.setFormatter(formatter)
+        if not terminal.verbose and formatter is None:
             self.addFilter(lambda record: record.name.startswith(_MATTERS))
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self._terminal.verbose:
+        """Write a record."""
+        if self.formatter is not None:
+            text = self.formatter.format(record)
+        elif self._terminal.verbose:
             text = f"{record.levelname.lower()} {record.name}: {record.getMessage()}"
             if record.exc_info:
                 text += "\n" + logging.Formatter().formatException(record.exc_info)
@@ -366,7 +376,7 @@ def _nothing(_: logging.LogRecord) -> bool:
 @contextlib.contextmanager
 def log_to_stderr(terminal: Terminal) -> Iterator[None]:
     """Write FlexChat's log, and with -v the warnings of all packages, to standard error for a while."""
-    root, handler = logging.getLogger(), _Handler(terminal)
+    root, handler = logging.getLogger(), Handler(terminal)
     ours = [logging.getLogger(name) for name in ("flexchat", "flexchat_cli", "flexchat_sdk", "flexchat_sqlite")]
     levels = [logger.level for logger in ours]
     root.addHandler(handler)

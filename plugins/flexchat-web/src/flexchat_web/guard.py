@@ -13,14 +13,16 @@ import logging
 import random
 import re
 import secrets
+import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from flexchat import StorageError
 from flexchat.host import DEFAULT_TENANT, contained, current_traceparent
 from flexchat.store import PathError
+from flexchat_cli import current_request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -30,7 +32,11 @@ from .sending import problem_response
 from .serving import Serving
 from .sessions import Sessions, bearer_of, cookie, is_secure, session_of, tenant_of
 
-log = logging.getLogger(__name__)
+log, access = logging.getLogger(__name__), logging.getLogger("flexchat_web.access")
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+MAX_PATH_CHARS = 1_000
+"""Of a path in the log."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _FOREIGN = ("cross-site", "same-site")
@@ -55,7 +61,9 @@ QUICK_BYTES = 16 * 1024
 
 CORS_HEADERS = {
     "access-control-allow-methods": "GET, POST, PUT, PATCH, DELETE",
-    "access-control-allow-headers": "authorization, content-type, idempotency-key, last-event-id, traceparent",
+    "access-control-allow-headers": (
+        "authorization, content-type, idempotency-key, last-event-id, traceparent, x-request-id"
+    ),
     "access-control-max-age": "600",
 }
 
@@ -102,7 +110,13 @@ class Guard:
         current_traceparent.set(",".join(v.decode("latin-1") for n, v in scope["headers"] if n == b"traceparent"))
         body = _Body(receive, headers)
         is_head, is_packed = scope["method"] == "HEAD", accepts_gzip(headers)
-        answer = _Answer(send, self._response_headers(headers, path), body, is_packed=is_packed, is_head=is_head)
+        # Given or new, it is on every record of the log, and goes back to the client.
+        given = headers.get("x-request-id", "")
+        request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        current_request.set(request_id)
+        added = [*self._response_headers(headers, path), (b"x-request-id", request_id.encode())]
+        answer = _Answer(send, added, body, is_packed=is_packed, is_head=is_head)
+        began = time.perf_counter()
         try:
             with contained():  # a KeyboardInterrupt or SystemExit that reaches the event loop would stop the server
                 response = await self._admitted(scope, headers, path) or self._app
@@ -111,6 +125,8 @@ class Guard:
             problem = error if isinstance(error, ApiError) else incident(error, self._serving.mask)
             if not answer.begun:
                 await problem_response(problem, openai=path.startswith("/v1/"))(scope, receive, answer)
+        finally:
+            _log_request(scope, answer.status, (time.perf_counter() - began) * 1000)
 
     async def _admitted(self, scope: Scope, headers: Mapping[str, str], path: str) -> Response | None:
         """Return the answer to a preflight or to a link with a token; None for a request that continues.
@@ -232,9 +248,22 @@ class Guard:
         if origin is not None and origin in self._settings.origins:
             added += [
                 (b"access-control-allow-origin", origin.encode("latin-1")),
-                (b"access-control-expose-headers", b"Location, Retry-After"),
+                (b"access-control-expose-headers", b"Location, Retry-After, X-Request-ID"),
             ]
         return added
+
+
+def _log_request(scope: Scope, status: int, elapsed_ms: float) -> None:
+    """Write the line of a request, once it is answered; without its query, in which there may be a token."""
+    if not access.isEnabledFor(logging.INFO):
+        return
+    client = (scope.get("client") or ("",))[0]
+    path = quote(scope["path"], safe="/:@-._~!$&'()*+,;=")[:MAX_PATH_CHARS]
+    fields = {"method": scope["method"], "path": path, "status": status, "elapsed_ms": round(elapsed_ms, 1)}
+    fields["client"] = client
+    ids = {"tenant": scope.get("flexchat.tenant", "")}
+    line = "%s %s %d, %.0f ms, from %s"
+    access.info(line, scope["method"], path, status, elapsed_ms, client, extra={"fields": fields, "ids": ids})
 
 
 def incident(error: Exception, mask: Callable[[str], str]) -> ApiError:
@@ -325,7 +354,7 @@ class _Answer:
     def __init__(
         self, send: Send, headers: list[tuple[bytes, bytes]], body: _Body, *, is_packed: bool, is_head: bool
     ) -> None:
-        self.begun = False
+        self.begun, self.status = False, 0
         self._send, self._headers, self._body = send, headers, body
         self._is_packed, self._is_head = is_packed and not is_head, is_head
         self._start: Message | None = None
@@ -336,6 +365,7 @@ class _Answer:
             names = {name.lower() for name, _ in own}
             added = [(name, value) for name, value in self._headers if name not in names]
             self._start = {**message, "headers": [*own, *added]}  # its headers depend on the body
+            self.status = message["status"]
             return
         is_last = not message.get("more_body", False)
         if self._is_head:

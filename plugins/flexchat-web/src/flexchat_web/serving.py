@@ -51,6 +51,7 @@ class Settings:
         most_unheard: Most such turns per tenant; beyond that, the one without a listener for longest is cancelled.
         resume: Whether turns left by processes that died are resumed, and accepted ones are run.
         accept_only: Whether turns are only accepted, and run by other processes: workers.
+        hooks: Of every chat, as for FlexChat.from_config.
     """
 
     tokens: Mapping[str, str] = attrs.field(factory=dict, repr=False)
@@ -64,6 +65,7 @@ class Settings:
     most_unheard: int = 32
     resume: bool = True
     accept_only: bool = False
+    hooks: tuple[object, ...] = ()
 
     @edit.default
     def _on_this_machine(self) -> bool:
@@ -132,11 +134,10 @@ class Serving:
     """
 
     def __init__(self, source: Path | ReadConfig | Mapping[str, Any], plugins: PluginHost, settings: Settings) -> None:
-        self._installed = plugins
+        self._installed, self.settings = plugins, settings
         self._others: tuple[Path, ...] = ()
         read, self.plugins, chat = self._read(source)
         self.source: Path | Mapping[str, Any] = read.path or read.written.data
-        self.settings = settings
         self.in_memory = False
         self.generation = 0
         self.reloaded_at = ""
@@ -283,7 +284,7 @@ class Serving:
         read = host.read_config(source)
         self._others = tuple(read.document.others)  # even if it cannot be used: mending one of them is a change
         plugins = host.as_configured(self._installed, read)
-        chat = FlexChat.from_config(read, plugins=plugins)
+        chat = FlexChat.from_config(read, plugins=plugins, hooks=self.settings.hooks)
         if chat.config.questions.expires_s is None:
             chat.questions_expire_s = QUESTIONS_EXPIRE_S
         return read, plugins, chat

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Awaitable, Iterable
+from typing import Any
 
 import click
 from flexchat import FlexChat, TurnHandle
 from flexchat.host import counted
-from flexchat_cli import CommandContext, UsageError, command, report_notes
+from flexchat_cli import CommandContext, TurnLog, UsageError, command, log_options, report_notes, show_log
 
 
 @command
 @click.option(
     "--concurrency", metavar="N", type=click.IntRange(1, 1000), help="turns at once (default: queue.concurrency, 8)"
 )
-async def worker(context: CommandContext, concurrency: int | None) -> None:
+@log_options
+async def worker(context: CommandContext, concurrency: int | None, log: Any) -> None:
     """Run turns that were accepted by other processes, or interrupted.
 
     Until the program is asked to stop: then its turns are interrupted, and other workers resume them. Any number of
@@ -27,7 +30,9 @@ async def worker(context: CommandContext, concurrency: int | None) -> None:
     from ..worker import Worker
 
     source, host = context.config_source()
-    async with FlexChat.from_config(source, plugins=host) as chat:
+    async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(show_log(context.terminal, log))
+        chat = await stack.enter_async_context(FlexChat.from_config(source, plugins=host, hooks=[TurnLog()]))
         report_notes(chat, context)
         table: QueueTable = chat.config.tables.get("queue") or QueueTable()
         queue = open_queue(chat, table)

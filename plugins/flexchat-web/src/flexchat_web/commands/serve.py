@@ -17,7 +17,7 @@ import attrs
 import click
 from flexchat.host import counted, read_file
 from flexchat.plugin import FlexChatError
-from flexchat_cli import FILE_NAME, CommandContext
+from flexchat_cli import FILE_NAME, CommandContext, TurnLog, log_options, show_log
 
 if TYPE_CHECKING:
     from flexchat_cli import Terminal
@@ -100,15 +100,18 @@ class ServeOptions:
     "--accept-only", is_flag=True, help="run no turns: accept those of kept conversations for workers, and stream them"
 )
 @click.option("--open", "open_page", is_flag=True, help="open the page in the browser")
+@log_options
 @click.pass_obj
-def serve(context: CommandContext, /, host: str, port: int, reload: bool, open_page: bool, **allowed: Any) -> None:
+def serve(
+    context: CommandContext, /, host: str, port: int, reload: bool, open_page: bool, log: Any, **allowed: Any
+) -> None:
     """Serve the HTTP API and the web page.
 
     Until the program is asked to stop.
     """
     terminal = context.terminal
     options = ServeOptions(host=host, port=port, **allowed)
-    settings = read_settings(options, terminal)
+    settings = attrs.evolve(read_settings(options, terminal), hooks=(TurnLog(),))
     source, plugins = context.config_source()
     listening = _listen(host, port)
     try:
@@ -134,7 +137,7 @@ def serve(context: CommandContext, /, host: str, port: int, reload: bool, open_p
 
                 webbrowser.open(f"{url}/")
 
-        with contextlib.suppress(KeyboardInterrupt):
+        with contextlib.suppress(KeyboardInterrupt), show_log(terminal, log):
             server = Server(
                 app,
                 started,

@@ -81,8 +81,8 @@ class Server(uvicorn.Server):
         waiting: Callable[[str], None] = lambda _: None,
         proxies: Sequence[str] = (),
     ) -> None:
-        logging.getLogger("uvicorn").setLevel(logging.INFO if verbose else logging.CRITICAL)
-        logging.getLogger("uvicorn.access").addFilter(without_query)
+        if not (errors := logging.getLogger("uvicorn")).level:  # else --log-level has set it
+            errors.setLevel(logging.INFO if verbose else logging.CRITICAL)
         super().__init__(
             uvicorn.Config(
                 app,
@@ -90,7 +90,7 @@ class Server(uvicorn.Server):
                 ws="none",
                 lifespan="on",
                 log_config=None,
-                access_log=verbose,
+                access_log=False,  # the guard writes its own, with ids
                 server_header=False,
                 date_header=False,
                 proxy_headers=bool(proxies),
@@ -123,10 +123,3 @@ class Server(uvicorn.Server):
 
 def _count(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
-
-
-def without_query(record: logging.LogRecord) -> bool:
-    """Leave queries out of the request log: that of /?token=… is a secret."""
-    if isinstance(record.args, tuple):
-        record.args = tuple(each.partition("?")[0] if isinstance(each, str) else each for each in record.args)
-    return True
