@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import gc
 import json
 import tracemalloc
 
+import httpx
 import pytest
 from flexchat import FlexChat
 from flexchat_anthropic.config import AnthropicConfig
@@ -18,6 +20,7 @@ from flexchat_ollama.config import OllamaConfig
 from flexchat_ollama.provider import OllamaProvider
 from flexchat_openai.config import OpenAIConfig
 from flexchat_openai.provider import OpenAIProvider
+from flexchat_web import create_app
 
 MAX_COPIES = 3.0
 """Bytes in use at once, as a multiple of the image's: those of caller, turn, adapter and connection together."""
@@ -124,3 +127,78 @@ async def test_a_turn_with_an_image_holds_few_copies_of_it(tmp_path, name, strea
 
         await ask(attachments=tmp_path / "photo.png")
         await ask()
+
+
+TOML = """
+[llms.m]
+provider = "openai"
+base_url = "{address}"
+api = "chat"
+
+[[responses]]
+llm = "m"
+model = "gpt-4o"
+"""
+KEPT = '[conversations]\npath = "kept.db"\n'
+LONG = "Look at this: " * 6_000
+
+
+async def in_pieces(*parts):
+    """Yield a body as it arrives: the image's Base64 in steps, and nothing of it held."""
+    for part in parts:
+        if isinstance(part, range):
+            for at in part:
+                yield base64.b64encode(IMAGE[at : at + part.step])
+        elif isinstance(part, int):
+            for at in range(0, part, 65_536):
+                yield IMAGE[at : min(at + 65_536, part)]
+        else:
+            yield part.encode()
+
+
+def json_body(before, after):
+    def make(size):
+        return "application/json", in_pieces(before, range(0, size // 49_152 * 49_152, 49_152), after)
+
+    return make
+
+
+def form(size):
+    head = '--x\r\nContent-Disposition: form-data; name="prompt"\r\n\r\nLook.\r\n--x\r\n'
+    file = 'Content-Disposition: form-data; name="attachments"; filename="photo.png"\r\nContent-Type: image/png\r\n\r\n'
+    return "multipart/form-data; boundary=x", in_pieces(head + file, size, "\r\n--x--\r\n")
+
+
+_PART = '{"type":"image_url","image_url":{"url":"data:image/png;base64,'
+_MESSAGE = '{"model":"m/gpt-4o","messages":[{"role":"user","content":[{"type":"text","text":"%s"},' + _PART
+_INPUT = '{"model":"m/gpt-4o","input":[{"role":"user","content":['
+_INPUT += '{"type":"input_image","image_url":"data:image/png;base64,'
+BODIES = {
+    "form": ("/chat/api", form, SIZE),
+    "json": ("/chat/api", json_body('{"prompt":"Look.","attachments":[{"data":"', '"}]}'), 2_900_000),
+    "completions": ("/v1/chat/completions", json_body(_MESSAGE % "Look.", '"}}]}]}'), SIZE),
+    "completions, a long text": ("/v1/chat/completions", json_body(_MESSAGE % LONG, '"}}]}]}'), SIZE),
+    "responses": ("/v1/responses", json_body(_INPUT, '"}]}]}'), SIZE),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_kept", [False, True], ids=["", "kept"])
+@pytest.mark.parametrize("way", BODIES)
+async def test_an_upload_holds_few_copies_of_an_image(tmp_path, monkeypatch, way, is_kept):
+    """From the connection to the service: the body as it arrives, what is read of it, the turn, and its request."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    path, make, size = BODIES[way]
+    async with service("openai") as (address, received):
+        (tmp_path / "flexchat.toml").write_text(TOML.format(address=address) + KEPT * is_kept)
+        app = create_app(tmp_path / "flexchat.toml", watch=False)
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000", timeout=60) as client:
+            for is_measured in (False, True):
+                kind, pieces = make(size if is_measured else 200_000)
+                received.clear()
+                with copies_at_most(MAX_COPIES, size) if is_measured else contextlib.nullcontext():
+                    answer = await client.post(path, content=pieces, headers={"content-type": kind})
+                assert answer.status_code == 200, answer.text
+            assert max(received) > (size - 50_000) * 4 / 3
+        await app.aclose()

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from . import plugin_api
 from .apart import Apart
 from .api.errors import problem_of
-from .checking import Route, Unread, arriving, read_body
+from .checking import Route, Unread, arriving, read_body, restored
 from .extensions import collect_apps, collect_operations, collect_pages
 from .guard import Guard, incident, path_of
 from .openapi import openapi_operation
@@ -242,10 +242,16 @@ class WebApp:
                 route.body(b"", "").check(body)
         else:
             max_bytes = min(operation.max_body_bytes, settings.max_body_bytes)
-            raw = await read_body(request, max_bytes=max_bytes, seconds=settings.body_seconds)
-            body = route.body(raw, upload.content_type)
-            if not operation.unread:
-                body = body.read() if body.is_quick else await Apart.of(self.serving).run(Unread.read, body)
+            unread = route.body(
+                await read_body(request, max_bytes=max_bytes, seconds=settings.body_seconds), upload.content_type
+            )
+            if operation.unread:
+                body = unread
+            elif unread.is_quick:
+                body = unread.read()
+            else:
+                marked = await Apart.of(self.serving).run(Unread.read_marked, unread.shortened())
+                body = restored(marked, unread.texts)
         return Call(
             serving=self.serving,
             web=plugin_api,

@@ -8,7 +8,8 @@ import functools
 import json
 import math
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -34,12 +35,15 @@ QUICK_BYTES = 64 * 1024
 QUICK_MARKS = 1_000
 """The length, and number of commas and colons, up to which a body is read in the event loop, in a few ms."""
 
+# A text of JSON that is probably a file in Base64, but no key. Nothing in it ends or escapes a text: in its place, any
+# other such text leaves JSON what it is, valid or not.
+_LONG_TEXT = re.compile(rb'"((?:data:[\w.+/;=-]{0,200},)?[A-Za-z0-9+/]{65536,}+={0,2})"(?!\s*:)')
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
 _BOOLEANS = {"true": True, "false": False}
 
 
-async def read_body(request: Request, *, max_bytes: int, seconds: float) -> bytes:
+async def read_body(request: Request, *, max_bytes: int, seconds: float) -> bytearray:
     """Return a request's body.
 
     Raises:
@@ -60,7 +64,7 @@ async def read_body(request: Request, *, max_bytes: int, seconds: float) -> byte
         raise ApiError(
             408, f"the body did not arrive within {seconds:g} seconds; send it again", headers={"connection": "close"}
         ) from None
-    return bytes(body)
+    return body
 
 
 async def arriving(request: Request, *, seconds: float) -> AsyncGenerator[bytes, None]:
@@ -94,13 +98,20 @@ def _too_large(max_bytes: int) -> ApiError:
 
 @attrs.frozen(kw_only=True)
 class Unread:
-    """A body as it came, and the requirements on it; see Operation. It can be sent to another process."""
+    """A body as it came, and the requirements on it; see Operation. It can be sent to another process.
+
+    Attributes:
+        raw: The body, with marks in place of long texts in Base64: JSON with several copies of a file would be needed
+            to read it as a whole.
+        texts: These texts, by their marks.
+    """
 
     schema: Schema | None
     required: bool
     refusal: Callable[[Any], str | None] | None
     raw: bytes
     content_type: str
+    texts: Mapping[str, str] = attrs.field(factory=dict)
 
     @property
     def is_quick(self) -> bool:
@@ -113,6 +124,14 @@ class Unread:
         Raises:
             ApiError: 415: it is not application/json; 413: it has too many values; 400: it is not JSON or does not fit.
         """
+        return restored(self.shortened().read_marked(), self.texts)
+
+    def shortened(self) -> Unread:
+        """Return the body with the beginnings of its long texts: longer than any text that a schema limits."""
+        return attrs.evolve(self, texts={mark: text[:QUICK_BYTES] for mark, text in self.texts.items()})
+
+    def read_marked(self) -> Any:
+        """Return the data with marks in place of long texts, for ``restored``. Raises the same as read."""
         if self.schema is None:
             if self.raw:
                 raise ApiError(400, "this operation takes no body")
@@ -125,7 +144,7 @@ class Unread:
             hint = f", not {self.content_type[:80]!r}" if kind else ": send the header Content-Type: application/json"
             raise ApiError(415, f"the body must be application/json in UTF-8{hint}")
         data = read_json(self.raw)
-        self.check(data)
+        self.check(restored(data, self.texts))
         return data
 
     def check(self, data: Any) -> None:
@@ -153,10 +172,13 @@ class Route:
         kind = content_type.partition(";")[0].strip().lower()
         return uploads.get(kind) or uploads.get("*/*")
 
-    def body(self, raw: bytes, content_type: str) -> Unread:
+    def body(self, raw: bytes | bytearray, content_type: str) -> Unread:
         """Return a request's body with the operation's requirements on it."""
         schema, required, refusal = self.operation.body, self.operation.body_required, self.operation.refusal
-        return Unread(schema=schema, required=required, refusal=refusal, raw=raw, content_type=content_type)
+        short, texts = _apart_from_texts(raw) if len(raw) > QUICK_BYTES else (bytes(raw), {})
+        return Unread(
+            schema=schema, required=required, refusal=refusal, raw=short, content_type=content_type, texts=texts
+        )
 
     def query(self, raw: bytes) -> dict[str, Any]:
         """Return the parameters of the query, converted; defaults filled in.
@@ -183,6 +205,31 @@ class Route:
         if flaws:
             raise ApiError(400, _summary("the query does not match the schema", flaws), flaws=flaws[:MAX_PROBLEMS])
         return values
+
+
+def _apart_from_texts(raw: bytes | bytearray) -> tuple[bytes, dict[str, str]]:
+    """Return a body with marks in place of long texts in Base64, and these texts."""
+    secret, short, texts, rest = secrets.token_hex(16), bytearray(), dict[str, str](), 0
+    with memoryview(raw) as view:
+        for match in _LONG_TEXT.finditer(raw):
+            mark = f"{secret}-{len(texts)}"
+            texts[mark] = str(view[match.start(1) : match.end(1)], "ascii")
+            short += view[rest : match.start(1)]
+            short += mark.encode()
+            rest = match.end(1)
+        short += view[rest:]
+    return bytes(short), texts
+
+
+def restored(data: Any, texts: Mapping[str, str]) -> Any:
+    """Return JSON data with texts in place of their marks; data itself without texts."""
+    if not texts:
+        return data
+    if isinstance(data, str):
+        return texts.get(data, data)
+    if isinstance(data, list):
+        return [restored(item, texts) for item in data]
+    return {key: restored(item, texts) for key, item in data.items()} if isinstance(data, dict) else data
 
 
 def read_json(raw: bytes) -> Any:

@@ -120,7 +120,7 @@ class ContentReader:
             if key == "file_id":
                 return await self._read_stored(value, at), ""
             if match := _DATA_URL.match(value):
-                return decoded(value[match.end() :], at), match[1]
+                return decoded(value, at, start=match.end()), match[1]
             if key == "file_data":
                 return decoded(value, at), ""
             return await self._fetch(value, at), ""

@@ -139,7 +139,8 @@ def turn_data(turn: Turn, *, is_kept: bool = False) -> dict[str, Any]:
     Args:
         is_kept: Whether its media are kept; see media_data.
     """
-    data = {key: value for key, value in turn.to_dict().items() if key not in _INTERNAL}
+    without_messages = attrs.evolve(turn, response=attrs.evolve(turn.response, messages=()))
+    data = {key: value for key, value in without_messages.to_dict().items() if key not in _INTERNAL}
     if media := _answer_media(turn):
         data["media"] = media_data(media, is_kept=is_kept)
     if turn.response.tool_calls is not None:

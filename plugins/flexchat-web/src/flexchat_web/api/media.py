@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import binascii
+import io
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -23,6 +23,7 @@ SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 DIGEST = "^[0-9a-f]{64}$"
 NOT_KEPT = "media are not kept; add a [conversations] table to the configuration to keep them"
 
+_STEP_CHARS = 4 * 2**14  # divisible by four: each step is Base64 of its own
 _NAME = {"type": "string", "pattern": FILE_NAME}
 ATTACHMENTS = {
     "type": ["array", "null"],
@@ -44,8 +45,8 @@ ATTACHMENTS = {
 operation = Operations("media", problems=(404, 503))
 
 
-def attachments_of(entries: Sequence[Mapping[str, Any]] | None, held: Mapping[str, bytes]) -> list[Any]:
-    """Return the attachments that a request lists, as FlexChat.respond takes them.
+def attachments_of(entries: Sequence[dict[str, Any]] | None, held: Mapping[str, bytes]) -> list[Any]:
+    """Return the attachments that a request lists, as FlexChat.respond takes them, and take their data from it.
 
     Args:
         held: Files that came with the request, by their digest.
@@ -56,26 +57,34 @@ def attachments_of(entries: Sequence[Mapping[str, Any]] | None, held: Mapping[st
     return [_attachment(entry, held, f"attachments[{index}]") for index, entry in enumerate(entries or ())]
 
 
-def _attachment(entry: Mapping[str, Any], held: Mapping[str, bytes], place: str) -> str | MediaPart | StoredMedia:
+def _attachment(entry: dict[str, Any], held: Mapping[str, bytes], place: str) -> str | MediaPart | StoredMedia:
     name = entry.get("name")
     if "url" in entry:
         return str(entry["url"])
     digest = entry.get("sha256")
     if digest is not None and digest not in held:
         return StoredMedia(digest, name=name)
-    data = held[digest] if digest is not None else decoded(entry["data"], f"{place}.data", status=422)
+    data = held[digest] if digest is not None else decoded(entry.pop("data"), f"{place}.data", status=422)
     return checked_part(data, place, name=name, status=422)
 
 
-def decoded(text: str, place: str, *, status: int = 400) -> bytes:
-    """Return the bytes of a text in Base64.
+def decoded(text: str, place: str, *, start: int = 0, status: int = 400) -> bytes:
+    """Return the bytes of a text in Base64. It is decoded in steps: as a whole, it would be copied first.
+
+    Args:
+        start: Where the Base64 begins.
 
     Raises:
         ApiError: It is not in Base64.
     """
+    data = io.BytesIO()
     try:
-        return base64.b64decode(text, validate=True)
-    except (ValueError, binascii.Error):
+        if text.find("=", start, len(text) - 2) >= 0:
+            raise ValueError("padding before the end")
+        for at in range(start, len(text), _STEP_CHARS):
+            data.write(binascii.a2b_base64(text[at : at + _STEP_CHARS], strict_mode=True))
+        return data.getvalue()
+    except ValueError:
         raise ApiError(status, f"{place}: this is not Base64", kind="request", param=place) from None
 
 

@@ -57,6 +57,9 @@ RECENT_S = 600.0
 MAX_RECENT = 10_000
 """How many requests are remembered."""
 
+LONG_CHARS = 4096
+"""The length from which a text stands for itself in the digest of a request as its own digest."""
+
 _OPTIONS = ("max_tokens", "temperature", "top_p", "stop", "seed", "reasoning_effort", "tool_choice")
 _UNREAD = (
     "frequency_penalty",
@@ -185,7 +188,16 @@ class Repeats:
 
 def digest_of(tenant: str, body: Any) -> bytes:
     """Return the digest of a request and its tenant."""
-    return hashlib.sha256(json.dumps([tenant, body], sort_keys=True).encode()).digest()
+    return hashlib.sha256(json.dumps([tenant, _in_short(body)], sort_keys=True).encode()).digest()
+
+
+def _in_short(value: Any) -> Any:
+    """Return JSON data with digests in place of long texts, of which JSON would be several copies."""
+    if isinstance(value, str):
+        return value if len(value) < LONG_CHARS else hashlib.sha256(value.encode()).hexdigest()
+    if isinstance(value, list):
+        return [*map(_in_short, value)]
+    return {key: _in_short(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 @operation(
