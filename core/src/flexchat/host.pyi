@@ -6,6 +6,7 @@ from .assembly import (
     run_checks as run_checks,
 )
 from .calls.claim import STORED_RESULT as STORED_RESULT
+from .calls.effects import Lease as Lease
 from .calls.manager import ToolLike as ToolLike, ToolManager as ToolManager
 from .config.document import (
     ConfigDocument as ConfigDocument,

@@ -200,6 +200,7 @@ class ActiveTurn:
         records: None while no tools are offered.
         can_read_on: Whether the model can read on in a result that is too long to be shown whole.
         is_at_limit: Whether the tool loop was ended by a limit.
+        has_last_request: Whether a plugin ended it, and left it a request for the answer.
         done: The turn in its final form; None until it has ended.
         is_over: Whether all its events have been sent, so that no turn can run inside it any more.
         journal: Where its steps are written; None where conversations are not kept.
@@ -243,6 +244,7 @@ class ActiveTurn:
     records: list[ToolCallRecord] | None = None
     can_read_on: bool = False
     is_at_limit: bool = False
+    has_last_request: bool = False
     rounds: list[Round] = attrs.field(factory=list)
     usage: Usage | None = None
     warnings: list[str] = attrs.field(factory=list)

@@ -205,7 +205,8 @@ def _begins_with(request: ChatRequest) -> tuple[Message, ...]:
 
 async def _answer_at_limit(turn: ActiveTurn, options: ChatOptions) -> ChatResponse:
     """End a loop the model does not end itself: with the specified sentence, or with one answer without tools."""
-    if turn.parts.tools.table.at_limit == "answer" or turn.answer_format is not None:
+    has_request = turn.has_last_request or turn.parts.tools.table.at_limit == "answer"
+    if has_request or turn.answer_format is not None:
         result = await _ask(turn, options)
         # A model that asks for tools once more, although none are offered, has not answered: the specified sentence is
         # used.

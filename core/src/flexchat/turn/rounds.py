@@ -135,6 +135,7 @@ async def rounds(turn: ActiveTurn, dialogue: Dialogue, offered: Sequence[str], l
         except LastRequestError as error:
             if not offered:
                 raise
+            turn.has_last_request = True
             return str(error)
         step = next_step(result)
         if log.isEnabledFor(logging.DEBUG):

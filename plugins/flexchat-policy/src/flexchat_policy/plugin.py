@@ -1,5 +1,54 @@
-"""What this package provides. Light: modules are imported when they are needed."""
+"""What this package provides: the tables of budgets and limits, their checks, and the hooks that keep them.
+
+Light: modules are imported when they are needed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from flexchat.plugin import CheckedConfig, ConfigCheck, ConfigTable, hookimpl
+
 FLEXCHAT_API = (0, 1)
+
+
+def _budget() -> type:
+    from .budgets import Budget
+
+    return Budget
+
+
+def _rate_limit() -> type:
+    from .limits import RateLimit
+
+    return RateLimit
+
+
+def _check(read: CheckedConfig) -> None:
+    if {"budgets", "rate_limits"} & read.config.tables.keys():
+        from .checking import check_ceilings
+
+        check_ceilings(read)
+
+
+@hookimpl
+def flexchat_register_config_tables() -> Iterable[ConfigTable]:
+    """Register budgets and limits."""
+    yield ConfigTable(name="budgets", load=_budget, summary="What may be spent.", is_list=True)
+    yield ConfigTable(name="rate_limits", load=_rate_limit, summary="How often, and how many at a time.", is_list=True)
+
+
+@hookimpl
+def flexchat_register_checks() -> Iterable[ConfigCheck]:
+    """Offer the check of names, and of the store that counts."""
+    yield ConfigCheck(name="budgets and limits", run=_check, at_start=True)
+
+
+@hookimpl
+def flexchat_register_chat_hooks(tables: Mapping[str, Any]) -> Iterable[object]:
+    """Make the hooks of a chat that has budgets or limits."""
+    if {"budgets", "rate_limits"} & tables.keys():
+        from .ceilings import Ceilings
+
+        yield Ceilings(budgets=tables.get("budgets", ()), limits=tables.get("rate_limits", ()))
