@@ -122,11 +122,11 @@ class Estimate:
     """The most that a request can take.
 
     Attributes:
-        tokens: What it may read and write.
+        tokens: To be read and written; None if nothing limits them.
         usd: In trillionths of a US dollar; None if that is unknown, for the reason in ``why``.
     """
 
-    tokens: int
+    tokens: int | None
     usd: int | None
     why: str = ""
 
@@ -146,7 +146,7 @@ async def estimate(request: ServiceRequest) -> Estimate:
     write = 0 if options is None else options.max_tokens
     where = f"{llm.name}/{model or 'its model'}"
     if write is None and window is None:
-        return Estimate(read, None, f"nothing limits the answers of {where}: set max_tokens in its rule")
+        return Estimate(None, None, f"nothing limits the answers of {where}: set max_tokens in its rule")
     write = window or 0 if write is None else write
     if found is None or found.price is None:
         text = f'no price is known for {where}: set it in [llms.{llm.name}.prices."{model or "*"}"]'
@@ -162,7 +162,7 @@ def _rates(*rates: Decimal | None) -> list[Decimal]:
 
 
 async def real_amounts(request: ServiceRequest, answer: Any) -> dict[str, int]:
-    """Return what an answer took, by unit, as far as its usage shows it."""
+    """Return the real amounts of an answer, by unit, as far as its usage shows them."""
     usage: Usage | None = answer.usage
     amounts: dict[str, int] = {}
     if usage is None or usage.input_tokens is None or (usage.output_tokens is None and not request.texts):

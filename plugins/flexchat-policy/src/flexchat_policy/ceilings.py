@@ -66,7 +66,7 @@ class Ceilings:
         """Find the counters: in the conversation store, or in memory for limits without one."""
         kept = app.chat.conversations
         if kept is None:
-            from flexchat_sqlite.conversations import SqliteConversations
+            from flexchat_sqlite import SqliteConversations
 
             self.counters = SqliteConversations(":memory:").counters
         else:
@@ -132,15 +132,16 @@ class Ceilings:
         if not self.budgets:
             return await send()
         subject, most = subject_of_request(request), await estimate(request)
-        amounts = {"tokens": most.tokens, "usd": most.usd or 0}
+        amounts = {"tokens": most.tokens or 0, "usd": most.usd or 0}
         charges = self._budget_charges(subject, amounts)
-        if most.usd is None and any(budget.usd is not None for _, budget in charges):
-            raise CeilingReachedError(f"a budget in US dollars cannot be kept: {most.why}")
+        units = {unit_of(charge) for charge, _ in charges}
+        if ("usd" in units and most.usd is None) or ("tokens" in units and most.tokens is None):
+            raise CeilingReachedError(f"a budget cannot be kept: {most.why}")
         # Near the ceiling the turn gets one last request, which offers no tools.
         has_tools = request.options is not None and bool(request.options.tools)
         needed = self._budget_charges(subject, amounts, has_spare=True) if has_tools else charges
         labels, id = subject.labels(f"{request.llm.name}/{request.model}"), secrets.token_hex(16)
-        refusal = await self._reserve(id, needed, labels, {"usd": most.usd or 0, "tokens": most.tokens, "requests": 1})
+        refusal = await self._reserve(id, needed, labels, {**amounts, "requests": 1})
         if refusal is not None:
             text, charge = self._explained(refusal, charges)
             if has_tools and refusal.left >= charge.amount:

@@ -26,7 +26,7 @@ _US = 1_000_000
 
 
 def read_rate(text: str) -> tuple[int, int]:
-    """Return how many, and in how many seconds: "10/min". Raises ValueError."""
+    """Return the number and the seconds of a rate, "10/min". Raises ValueError."""
     match = _RATE.fullmatch(text)
     number, unit = (int(match[1]), match[2]) if match else (0, "")
     if match and unit not in _SECONDS:

@@ -60,14 +60,14 @@ class Subject:
 
 
 def subject_of_request(request: ServiceRequest) -> Subject:
-    """Return what spends a request: the rule of its turn, and the tool that started the turn."""
+    """Return the subject of a request: the rule of its turn, and the tool that started the turn."""
     call = current_call.get()
     tool = "" if call is None else call.name
     return Subject(info=request.info, turn=request.turn_id or request.info.id, rule=_rule(request.rule), tool=tool)
 
 
 def subject_of_call(call: Call) -> Subject:
-    """Return what spends a call of a tool."""
+    """Return the subject of a call of a tool."""
     turn, tool = current_turn.get(), call.tool
     names = [call.name]
     if tool is not None and tool.source:
