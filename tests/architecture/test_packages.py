@@ -82,6 +82,15 @@ def test_a_plugin_package_is_found_by_its_entry_point_alone(path):
     assert (path.parent / "README.md").read_text().count("\n") > 3
 
 
+@pytest.mark.parametrize("path", PYPROJECTS, ids=lambda p: p.parent.name)
+def test_a_package_whose_own_schemas_have_patterns_brings_what_runs_them(path):
+    """Values are checked against them in any installation, also in one that has no other package of ours with RE2."""
+    sources = [each.read_text() for each in path.parent.glob("src/**/*.py")]
+    if any('{"type": "string", "pattern": ' in text for text in sources):
+        (core,) = [d for d in map(Requirement, project(path)["dependencies"]) if d.name == "flexchat-core"]
+        assert "regex" in core.extras
+
+
 def test_constraints_hold_names_and_versions_only():
     """No address of a registry, no path, none of our own packages."""
     for line in (ROOT / "tests" / "constraints.txt").read_text().splitlines():
