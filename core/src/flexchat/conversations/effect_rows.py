@@ -17,6 +17,11 @@ RESTORED_EFFECT = "it was under way when this data was backed up"
 
 EndState = Literal["done", "failed", "unknown"]
 
+DELETED = "its conversation was deleted while it waited for a reply"
+DELETED_JOB = f"{DELETED}, but it had started a job"
+DELETED_OWNER = "deleted"
+"""Of a claim whose job goes on without its handle: with no owner, it would count as released, and start another one."""
+
 _SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", None)
 
 
@@ -114,6 +119,11 @@ def mark_if_dead(row: Effect, owner_lives: bool) -> Effect:
     return attrs.evolve(row, state="unknown", note="the process that ran it has died")
 
 
-def forgotten(row: Effect) -> Effect:
-    """Return the row without its texts."""
-    return attrs.evolve(row, arguments="", result=None, note="", handle=None)
+def forgotten(row: Effect, now: str) -> Effect:
+    """Return the row without its texts. One whose call waited for a reply ends: its question is deleted as well."""
+    without = attrs.evolve(row, arguments="", result=None, note="", handle=None)
+    if row.state != "pending":
+        return without
+    if row.handle is None:
+        return attrs.evolve(without, state="failed", note=DELETED, ended_at=now)
+    return attrs.evolve(without, state="unknown", owner=DELETED_OWNER, note=DELETED_JOB, ended_at=now)

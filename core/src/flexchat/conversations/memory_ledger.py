@@ -231,7 +231,7 @@ class MemoryLedger:
     def _forget(self, slot: str | Site) -> None:
         row = self._read(slot)
         if row is not None:
-            self._rows[slot] = effect_rows.forgotten(row)
+            self._rows[slot] = effect_rows.forgotten(row, now_text())
 
     def _change(self, key: str, fence: int, change: Callable[[Effect], Effect | None]) -> bool:
         with self._lock:

@@ -568,7 +568,10 @@ class EffectLedger(Closable, Protocol):
         """
 
     async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
-        """Forget the texts of a deleted conversation's effects, including unknown ones. The rows stay."""
+        """Forget the texts of a deleted conversation's effects, including unknown ones. The rows stay.
+
+        Pending ones end, with a note that names the deletion: as failed, or as unknown if they have a handle.
+        """
 
 
 class JournalingStore(ConversationStore, Protocol):

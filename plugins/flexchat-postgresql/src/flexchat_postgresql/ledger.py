@@ -79,6 +79,11 @@ _FORGET_OWNERS: LiteralString = """
     AND NOT EXISTS (SELECT FROM {s}.effects e WHERE state = 'claimed' AND e.owner = o.owner)"""
 _FORGET_CONVERSATION: LiteralString = f"""
     UPDATE {{s}}.effects SET {_NO_TEXTS} WHERE tenant = %s AND conversation = %s"""
+_WAITING_IN: LiteralString = f"""
+    SELECT {_COLUMNS} FROM {{s}}.effects WHERE tenant = %s AND conversation = %s AND state = 'pending' FOR UPDATE"""
+_END_WAITING: LiteralString = """
+    UPDATE {s}.effects SET state = %(state)s, owner = %(owner)s, note = %(note)s, ended_at = %(ended_at)s
+    WHERE key = %(key)s"""
 _DAY_S = 24 * 3600.0
 
 
@@ -293,7 +298,10 @@ class _UnapprovedError(Exception):
 
 async def forget_texts(connection: Connection, tenant: str, conversation: str) -> None:
     """Delete the texts of a conversation's effects in the caller's transaction."""
+    waiting = [_effect(row) for row in await connection.rows(_WAITING_IN, (tenant, conversation))]
     await connection.execute(_FORGET_CONVERSATION, (tenant, conversation))
+    for row in waiting:
+        await connection.execute(_END_WAITING, _values(effect_rows.forgotten(row, effect_rows.now_text())))
 
 
 def _effect(row: Sequence[Any]) -> Effect:

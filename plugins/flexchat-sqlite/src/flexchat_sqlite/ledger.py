@@ -262,7 +262,13 @@ class SqliteLedger:
 
 def forget_texts(database: sqlite3.Connection, tenant: str, conversation: str) -> None:
     """Delete the texts of a conversation's effects in the caller's transaction; the rows still prevent repeats."""
-    database.execute(f"UPDATE effects SET {_NO_TEXTS} WHERE tenant = ? AND conversation = ?", (tenant, conversation))
+    whose, key = "WHERE tenant = ? AND conversation = ?", (tenant, conversation)
+    waiting = [
+        _effect(row) for row in database.execute(f"SELECT {_COLUMNS} FROM effects {whose} AND state = 'pending'", key)
+    ]
+    database.execute(f"UPDATE effects SET {_NO_TEXTS} {whose}", key)
+    for row in waiting:
+        _write(database, effect_rows.forgotten(row, now_text()))
 
 
 def _find(database: sqlite3.Connection, key: str, tenant: str) -> Effect:

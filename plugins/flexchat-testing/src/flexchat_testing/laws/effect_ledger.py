@@ -297,6 +297,28 @@ class LedgerConformance(Conformance):
             texts = ("", None, "", None) if name == "a" else ("said", '{"r": 1}', "why", "7")
             require(came == ("unknown", *texts), f"effect {name} after forgetting another's conversation: {came}")
 
+    @law()
+    async def test_what_waits_ends_with_its_conversation(self, ledger: EffectLedger) -> None:
+        """As failed, or as unknown if a job has been started, with the deletion as its note; elsewhere it waits on."""
+        for name, conversation, handle in (("a", "c", None), ("b", "c", "7"), ("c", "d", "7")):
+            expected = attrs.evolve(effect(name), conversation=conversation, arguments="said")
+            await ledger.claim(expected, owner="a", lease_s=LIVES)
+            if handle is not None:
+                await ledger.remember(expected.key, 1, handle=handle)
+            await ledger.release(expected.key, 1, note="it waits", is_pending=True)
+        await ledger.forget_conversation("c", tenant="t")
+        for name, state, again in (("a", "failed", "yours"), ("b", "unknown", "ended")):
+            row = await ledger.get(effect(name).key, tenant="t")
+            require(row.state == state, f"a deleted call that waited is {row.state}, not {state}")
+            require("its conversation was deleted" in row.note, f"its note names the deletion, not {row.note!r}")
+            require((row.arguments, row.handle) == ("", None) and "T" in row.ended_at, f"it ends without texts: {row}")
+            call = attrs.evolve(effect(name), conversation="c", arguments="said")
+            outcome = (await ledger.claim(call, owner="b", lease_s=LIVES)).outcome
+            require(outcome == again, f"a claim of a deleted call, {state}, is {outcome}, not {again}")
+        row = await ledger.get(effect("c").key, tenant="t")
+        came = (row.state, row.note, row.handle)
+        require(came == ("pending", "it waits", "7"), f"another conversation's call waits on: {came}")
+
     @law("durable")
     async def test_what_was_written_is_there_when_it_is_opened_again(self, folder: Path) -> None:
         """Rows, and the leases of those who live."""
