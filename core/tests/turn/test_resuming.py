@@ -921,6 +921,33 @@ async def test_a_turn_that_is_stopped_in_order_is_resumed_as_often_as_that_happe
     await chat.conversations.store.aclose()
 
 
+@pytest.mark.parametrize("effect", ["read", "idempotent"])
+async def test_a_tool_that_stops_its_process_each_time_is_left_to_a_person(tmp_path, effect):
+    """By a signal that its process ends with in order: the sixth time counts as a sixth death would."""
+    stops = asyncio.Event()
+
+    @tool(effect=effect)
+    async def look() -> str:
+        """Signal its own process."""
+        stops.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    chat = chat_of(tmp_path / "c.db", replies(calls(("look", {}))), look)
+    handles, runs = [chat.start("Look", **C)], 0
+    while handles and runs < 20:
+        await stops.wait()
+        stops.clear()
+        runs += 1
+        handles[0].interrupt()
+        await handles[0].last()
+        handles = await chat.resume_interrupted()
+    (row,) = await chat.turns()
+    assert (runs, row.state, row.error) == (7, "interrupted", "it was interrupted 6 times")
+    await chat.aclose()
+    await chat.conversations.store.aclose()
+
+
 @pytest.mark.parametrize("failures", [1, 9])
 async def test_a_turn_goes_on_when_its_steps_can_be_written_again(tmp_path, monkeypatch, failures):
     """Whether its release could be written at once, or is when interrupted turns are looked for."""

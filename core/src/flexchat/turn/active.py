@@ -84,6 +84,12 @@ class CallRound:
     def _nothing_yet(self) -> list[Any]:
         return [None] * len(self.requested)
 
+    @property
+    def in_tool(self) -> bool:
+        """Whether a tool has started that has no outcome yet."""
+        pairs = zip(self.calls, self.records, strict=True)
+        return any(record is None and call is not None and call.has_started for call, record in pairs)
+
     def records_at_end(self, registry: ToolRegistry) -> list[ToolCallRecord]:
         """Return a record for each call of a turn that ends before all of them have a result."""
         return [record or self._interrupted_record(index, registry) for index, record in enumerate(self.records)]

@@ -112,6 +112,7 @@ class Journal:
         self._writing = asyncio.Lock()
         self._recorded = recorded
         self._number = len(recorded)
+        self._has_advanced = False  # in this process
         self._unwritten: list[JournalEntry] = []
         self._unwritten_questions: list[PendingQuestion] = []
         self.phases = {entry.data["record"]["phase"]: entry.data for entry in recorded if entry.kind == "phase"}
@@ -167,6 +168,7 @@ class Journal:
     def add(self, kind: str, **data: Any) -> None:
         """Note a step; ``flush`` writes it."""
         self._number += 1
+        self._has_advanced = self._has_advanced or kind != "resumed"
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         entry = JournalEntry(number=self._number, kind=kind, data=data, at=at)
         if self.media:
@@ -240,11 +242,19 @@ class Journal:
         expected = state, ours.owner, ours.fence, ours.conversation
         return (now.state, now.owner, now.fence, now.conversation) == expected
 
-    async def interrupt(self) -> None:
-        """Stop at the current step, and release the turn so that another owner can resume it. Raises as flush."""
+    async def interrupt(self, *, in_tool: bool) -> None:
+        """Stop at the current step, and release the turn so that another owner can resume it. Raises as flush.
+
+        Args:
+            in_tool: Whether a tool runs, which may be what stops the process.
+        """
         await self.flush()
-        # Stopped in order, which does not count as an interruption: only one that ends its process may be the cause.
-        await self.store.release(attrs.evolve(self.turn, suspensions=self.turn.suspensions + 1))
+        # Stopped in order, which does not count as an interruption: except in a tool that was running the last time as
+        # well, since it may signal its own process, or use so much memory that the process is asked to stop.
+        counts = in_tool and not self._has_advanced
+        await self.store.release(
+            self.turn if counts else attrs.evolve(self.turn, suspensions=self.turn.suspensions + 1)
+        )
 
     async def suspend(self) -> bool:
         """Stop until one of the turn's questions has a reply, and release the turn; False if one has it by now.

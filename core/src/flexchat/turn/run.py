@@ -192,7 +192,8 @@ async def _run_phases(engine: TurnEngine, turn: ActiveTurn, save: Save | None) -
         except asyncio.CancelledError as error:
             # Too late once it is done: then its end is kept, and there is nothing to resume.
             if turn.is_interrupted and turn.done is None and save is not None and turn.journal is not None:
-                await _interrupt(engine, turn, errors.InterruptedTurnError(turn.info.id, waits=True))
+                in_tool = turn.call_round is not None and turn.call_round.in_tool
+                await _interrupt(engine, turn, errors.InterruptedTurnError(turn.info.id, waits=True), in_tool=in_tool)
             await _finish_early(turn, error, save)
             raise
         except errors.StorageError as error:
@@ -335,7 +336,9 @@ def end_event(info: TurnInfo, turn: Turn, error: BaseException | None) -> End:
     return TurnCancelled(info=info, turn=turn)
 
 
-async def _interrupt(engine: TurnEngine, turn: ActiveTurn, error: errors.InterruptedTurnError) -> None:
+async def _interrupt(
+    engine: TurnEngine, turn: ActiveTurn, error: errors.InterruptedTurnError, *, in_tool: bool = False
+) -> None:
     """Stop a turn at its current step, release it to be resumed, and raise the error."""
     journal, recorder = turn.journal, engine.recorder
     assert journal is not None
@@ -344,7 +347,7 @@ async def _interrupt(engine: TurnEngine, turn: ActiveTurn, error: errors.Interru
 
     # Released instead of kept: a turn that is to be resumed must not get an end in its conversation.
     async def release(stopped: Turn) -> Turn:
-        await journal.interrupt()
+        await journal.interrupt(in_tool=in_tool)
         recorder.unreleased.pop(stopped.id, None)
         return stopped
 
