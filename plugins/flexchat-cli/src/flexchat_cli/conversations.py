@@ -18,9 +18,11 @@ from .conversations_store import (
     complete_conversation,
     every,
     find_conversation,
+    info_of_first,
     open_conversations,
     short_id,
     tenant_option,
+    unfinished_first_turns,
 )
 from .models import saved_names
 from .parameters import FILE_NAME, TEXT, argument, command, limit_option
@@ -35,21 +37,27 @@ _id = argument("id", metavar="ID", shell_complete=complete_conversation, help=_H
 @limit_option(50)
 @tenant_option
 async def list_(context: CommandContext, search: str | None, limit: int, tenant: str) -> None:
-    """List kept conversations, most recently used first."""
-    infos: list[ConversationInfo] = []
+    """List kept conversations, most recently used first; those whose first turn has not ended come before."""
     async with open_conversations(context, tenant) as conversations:
-        async for info in every(conversations, search):
-            infos.append(info)
-            if len(infos) == limit:
-                break
+        words = (search or "").casefold().split()
+        first_turns = await unfinished_first_turns(conversations)
+        first_turns = [turn for turn in first_turns if all(word in turn.message.casefold() for word in words)][:limit]
+        infos = [*map(info_of_first, first_turns)]
+        if len(infos) < limit:
+            async for info in every(conversations, search):
+                infos.append(info)
+                if len(infos) == limit:
+                    break
+    states = {turn.conversation: turn.state for turn in first_turns}
     rows = []
     for info in infos:
         when, turns = to_the_minute(info.used_at), counted(info.turns, "turn")
-        ended = {"done": "", "cancelled": "(stopped) ", "failed": "(failed) "}[info.status]
+        state = states.get(info.id, info.status)
+        ended = {"done": "", "cancelled": "(stopped) "}.get(state, f"({state}) ")
         cost = str(info.cost) if info.cost is not None and info.cost.amount is not None else ""
         rows.append((short_id(info), when, turns, cost, f"{ended}{info.title or '(no title)'}"))
     empty = "no conversation is kept" + (" that contains these words" if search else "")
-    data = [info.to_dict() for info in infos]
+    data = [{**info.to_dict(), "status": states.get(info.id, info.status)} for info in infos]
     context.show_rows(data, ("id", "last used", "turns", "cost", "title"), rows, empty)
 
 
@@ -97,7 +105,9 @@ async def delete(context: CommandContext, ids: tuple[str, ...], yes: bool, tenan
     """Delete conversations permanently."""
     terminal = context.terminal
     async with open_conversations(context, tenant) as conversations:
-        infos = {info.id: info for info in [await find_conversation(conversations, id) for id in ids]}
+        infos = {
+            info.id: info for info in [await find_conversation(conversations, id, may_be_unfinished=True) for id in ids]
+        }
         for info in infos.values():
             terminal.say(f"{short_id(info)}  {one_line(info.title, 80)}")
         if not yes and not terminal.interactive():

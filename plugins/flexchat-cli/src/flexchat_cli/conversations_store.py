@@ -12,7 +12,7 @@ import attrs
 import click
 from flexchat.conversations.view import Conversations
 from flexchat.domain import DEFAULT_TENANT, ConversationInfo, ConversationTurn
-from flexchat.domain.journal import TurnState
+from flexchat.domain.journal import JournaledTurn, TurnState
 from flexchat.domain.text import counted
 from flexchat.errors import ConfigError, PathError, StorageError, UnknownConversationError
 from flexchat.turn.recording import new_conversation_id
@@ -162,12 +162,17 @@ def short_id(info: ConversationInfo) -> str:
     return info.id[:SHORT_ID] if len(info.id) == len(new_conversation_id()) else info.id
 
 
-async def find_conversation(conversations: Conversations, id: str) -> ConversationInfo:
+async def find_conversation(
+    conversations: Conversations, id: str, *, may_be_unfinished: bool = False
+) -> ConversationInfo:
     """Return the conversation with this id, or the only one whose id starts with it.
+
+    Args:
+        may_be_unfinished: Whether it may be one whose first turn has not ended.
 
     Raises:
         UnknownConversationError: There is none.
-        UsageError: There are several.
+        UsageError: There are several, or its first turn has not ended.
     """
     if not id:
         raise UnknownConversationError(id)
@@ -175,12 +180,40 @@ async def find_conversation(conversations: Conversations, id: str) -> Conversati
         return await conversations.get(id)
     except UnknownConversationError:
         infos = [info async for info in every(conversations) if info.id.startswith(id)]
-        if not infos:
+        first_turns = [turn for turn in await unfinished_first_turns(conversations) if turn.conversation.startswith(id)]
+        if not infos and not first_turns:
             raise
+    infos += map(info_of_first, first_turns)
     if len(infos) > 1:
         some = ", ".join(info.id for info in infos[:3]) + (", …" if len(infos) > 3 else "")
         raise UsageError(f"{len(infos)} conversations start with '{id}': {some}")
+    for turn in () if may_be_unfinished else first_turns:
+        raise UsageError(
+            f"the first turn of '{infos[0].id}' has not ended ({turn.state}): flexchat turns show {turn.id[:SHORT_ID]}"
+        )
     return infos[0]
+
+
+async def unfinished_first_turns(conversations: Conversations) -> list[JournaledTurn]:
+    """Return the first turns of conversations that have no other and are not in the store yet, the newest first."""
+    journal: TurnJournal | None = getattr(conversations.store, "journal", None)
+    if journal is None:
+        return []
+    # The oldest of each conversation, among the newest turns: many may wait.
+    turns = await journal.list(tenant=conversations.tenant, states=UNFINISHED, limit=_PAGE)
+    found = []
+    for turn in {turn.conversation: turn for turn in turns if turn.conversation}.values():
+        try:
+            await conversations.get(turn.conversation)
+        except UnknownConversationError:
+            found.append(turn)
+    return found
+
+
+def info_of_first(turn: JournaledTurn) -> ConversationInfo:
+    """Return a conversation that begins with this turn."""
+    at = turn.began_at
+    return ConversationInfo(id=turn.conversation, title=turn.message, turns=0, started_at=at, used_at=at)
 
 
 async def every(conversations: Conversations, search: str | None = None) -> AsyncGenerator[ConversationInfo, None]:
@@ -278,8 +311,7 @@ async def _last_begun(
             try:
                 return [await conversations.get(turn.conversation)]
             except UnknownConversationError:  # it is its first
-                at = turn.began_at
-                return [ConversationInfo(id=turn.conversation, title=turn.message, turns=0, started_at=at, used_at=at)]
+                return [info_of_first(turn)]
     return last
 
 
@@ -304,7 +336,7 @@ async def open_kept(
             store = await on_error.enter_async_context(open_store(context))
             conversations = Conversations(store, keeping.tenant)
             if keeping.conversation is not None:
-                last = [await find_conversation(conversations, keeping.conversation)]
+                last = [await find_conversation(conversations, keeping.conversation, may_be_unfinished=True)]
             else:  # even for a new one: report an unusable store before the first answer
                 last = [*await conversations.list(limit=1)]
             journal = getattr(store, "journal", None) if keeping.is_continuing else None
