@@ -218,6 +218,17 @@ async def test_a_live_question_without_a_store_is_answered_by_its_id(tools, ran)
     assert ran == [("pay", 3)]
 
 
+async def test_a_live_reply_is_recorded_under_its_name(open_chat, ran):
+    """That of the person whom ``on_question`` asks, if it has one."""
+    for name in ("ann", ""):
+        async with open_chat(calls(("pay", {"amount": 5})), says("a")) as chat:
+            turn = await chat.respond("Pay", conversation=f"c{name}", on_question=lambda _: attrs.evolve(YES, by=name))  # noqa: B023
+            (question,) = await chat.pending(states=["replied"], conversation=f"c{name}")
+
+        assert turn.content == "a"
+        assert (question.replied_by, question.reply) == (name, YES)
+
+
 async def test_of_two_replies_the_first_counts(open_chat, ran):
     async with open_chat(calls(("pay", {"amount": 5})), says("a")) as chat, open_chat(says("b")) as other:
         turn = await chat.respond("Pay", conversation="c")

@@ -1,11 +1,13 @@
 """Questions of tools at the terminal: a form, asked line by line."""
 
 import asyncio
+import getpass
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import attrs
 import click
 import pytest
 from flexchat import Question, Reply
@@ -31,7 +33,15 @@ def asked(schema=FORM, **more):
     async def ask():
         return await Questions(Terminal())(Question(message="Which seat?", schema=schema, tool="book", **more))
 
-    return asyncio.run(ask())
+    return unsigned(asyncio.run(ask()))
+
+
+def unsigned(reply):
+    """Check that a reply names the person at the terminal; return it without the name."""
+    if reply is None:
+        return None
+    assert reply.by == getpass.getuser()
+    return attrs.evolve(reply, by="")
 
 
 def test_a_form_is_filled_in_line_by_line(keyboard, capsys):
@@ -174,7 +184,7 @@ def approval(schema=APPROVAL, arguments=ARGUMENTS, **more):
     async def ask():
         return await Questions(Terminal())(question)
 
-    return asyncio.run(ask())
+    return unsigned(asyncio.run(ask()))
 
 
 def test_a_scope_without_a_name_is_no_choice(typist, capsys):

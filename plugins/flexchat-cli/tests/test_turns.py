@@ -1,6 +1,7 @@
 """Turns that are suspended or accepted, on the command line: how they are reported, and how they go on."""
 
 import asyncio
+import getpass
 import json
 import sys
 from datetime import datetime
@@ -32,6 +33,11 @@ def waits(script):
     return script(PAY, PAID, tools=WAITS)
 
 
+async def questions():
+    async with FlexChat.from_config("flexchat.toml") as chat:
+        return await chat.pending(states=["replied"])
+
+
 def turns(run, *words):
     return json.loads(run("turns", "list", *words, "--json").out)
 
@@ -44,6 +50,24 @@ def test_ask_reports_a_suspended_turn_and_how_to_reply(run, waits):
     assert f'turn {turn["id"][:8]} is suspended; pay asks: Run pay with {{"amount": 5}}?' in ran.err
     assert "flexchat approvals approve call_" in ran.err
     assert f"flexchat turns resume {turn['id'][:8]} at a terminal" in ran.err
+
+
+@pytest.mark.parametrize(("words", "state"), [((), "suspended"), (("--queue",), "accepted")])
+def test_a_conversation_is_listed_before_its_first_turn_has_ended(run, waits, words, state):
+    """With the state of that turn; its id is enough to delete it, and to continue it."""
+    run("ask", *words, "pay  the bill")
+    listed = run("conversations", "list", "--search", "BILL")
+    (info,) = json.loads(run("conversations", "list", "--json").out)
+    (turn,) = turns(run)
+    shown = run("conversations", "show", info["id"][:5])
+
+    assert f"0 turns  ({state}) pay the bill" in listed.out
+    assert (info["status"], info["turns"]) == (state, 0)
+    assert run("conversations", "list", "--search", "other", "--json").out.strip() == "[]"
+    assert (shown.status, len(shown.err.splitlines())) == (2, 1)
+    assert f"has not ended ({state}): flexchat turns show {turn['id'][:8]}" in shown.err
+    assert run("conversations", "delete", "--yes", info["id"][:5]).status == 0
+    assert (turns(run), run("conversations", "list", "--json").out.strip()) == ([], "[]")
 
 
 def test_ask_as_json_has_the_pending_questions(run, waits):
@@ -163,6 +187,7 @@ class TestAtATerminal:
 
         status, shown = typed([FLEXCHAT, "turns", "resume", turn["id"]], ("[n]:", b"y\n"), ("[n]:", b"n\n"))
         assert status == 0, shown
+        assert {question.replied_by for question in asyncio.run(questions())} == {getpass.getuser()}
         assert [each["state"] for each in json.loads(run("effects", "list", "--json").out)] == ["done"]
 
     def test_a_reply_from_another_process_ends_the_prompt(self, run, waits):

@@ -59,12 +59,14 @@ class Reply:
         why: Why there is no answer, for the tool and the model; empty if a person gave one, or declined without a
             reason.
         remember: A scope of the question's ``remember`` in which the reply counts again; empty for this call only.
+        by: Who replied, for the record, where ``on_question`` has it; the ``by`` of ``FlexChat.answer`` counts instead.
     """
 
     action: ReplyAction
     content: Mapping[str, Any] = attrs.field(factory=dict)
     why: str = ""
     remember: str = ""
+    by: str = ""
 
 
 OnQuestion = Callable[[Question], Awaitable[Reply | None] | Reply | None]

@@ -39,4 +39,5 @@ from .context import (
     PENDING as PENDING,
     UNUSABLE as UNUSABLE,
     UsageError as UsageError,
+    user_name as user_name,
 )

@@ -327,3 +327,13 @@ def report_notes(chat: FlexChat, context: CommandContext) -> None:
     elif chat.notes:
         count = "1 note" if len(chat.notes) == 1 else f"{len(chat.notes)} notes"
         context.terminal.say(f"{file}: {count}; flexchat check shows them", "dim")
+
+
+def user_name() -> str:
+    """Return the name of the person who is logged in, for records."""
+    import getpass  # few commands need it
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as in some containers
+        return "the command line"

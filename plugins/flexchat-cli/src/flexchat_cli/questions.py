@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import attrs
 import click
 from flexchat.config.wording import visible
 from flexchat.domain import Implementation, QuestionAnswered, ToolDefinition
@@ -20,7 +21,7 @@ from flexchat.plugin.foreign import run_in_thread
 from flexchat.schema.check import value_problem
 from flexchat.schema.limits import UncheckedError
 
-from .context import UsageError
+from .context import UsageError, user_name
 from .terminal import Terminal, one_line
 from .tool_arguments import read_object, read_value
 
@@ -55,7 +56,7 @@ class Questions:
             return None
         async with self._turns:
             if not self._keeps:
-                return await self._ask(question)
+                return _signed(await self._ask(question))
             # Ctrl-C leaves this question, and those after it, to be answered later, instead of ending the turn.
             loop, asking = asyncio.get_running_loop(), asyncio.ensure_future(self._ask(question))
             if self._left:
@@ -66,7 +67,7 @@ class Questions:
                 finally:
                     asking.cancel()
             if not asking.cancelled():
-                return asking.result()
+                return _signed(asking.result())
             self._left.add(question.id)
             return None
 
@@ -235,6 +236,10 @@ def _choices(one: Mapping[str, Any]) -> list[str]:
             titled = [each for each in one[key] if isinstance(each, Mapping) and "const" in each]
             choices = [f"{each['const']}: {each['title']}" if each.get("title") else each["const"] for each in titled]
     return [*map(str, choices)] if isinstance(choices, list | tuple) else []
+
+
+def _signed(reply: Reply) -> Reply:
+    return attrs.evolve(reply, by=user_name())
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from flexchat.domain.text import counted
 from flexchat.domain.turn import cost_of
 from flexchat.errors import ConfigError
 
-from .context import CommandContext, UsageError, report_notes
+from .context import CommandContext, UsageError, report_notes, user_name
 from .conversations_store import SHORT_ID, open_store, tenant_option
 from .parameters import TEXT, argument, command, limit_option
 from .questions import Questions
@@ -105,7 +105,7 @@ async def resume(context: CommandContext, id: str, tenant: str) -> int:
 async def cancel(context: CommandContext, id: str, tenant: str) -> None:
     """End a turn, wherever it runs, and keep its results in the conversation."""
     async with _open_chat(context) as chat:
-        turn = await chat.cancel_turn(id, tenant=tenant, by=_user_name())
+        turn = await chat.cancel_turn(id, tenant=tenant, by=user_name())
     context.show(turn.to_dict(), f"{turn.id[:SHORT_ID]} is ended; what it did is in its conversation")
     for record in () if context.json else turn.response.tool_calls or ():
         context.terminal.say(f"{record.tool}: {record.result.explained() or 'done'}", "dim")
@@ -211,17 +211,8 @@ async def effects_settle(
     """Record how an unknown effect ended: ID done|failed."""
     async with _open_ledger(context) as ledger:
         key = (await ledger.get(id, tenant=tenant)).key
-        effect = await ledger.settle(key, tenant=tenant, state=state, by=_user_name(), note=note)
+        effect = await ledger.settle(key, tenant=tenant, state=state, by=user_name(), note=note)
     context.show(_as_data(effect), f"{effect.key[:SHORT_ID]} {effect.tool} is {effect.state}")
-
-
-def _user_name() -> str:
-    import getpass  # needed by this command only
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user without a name, as in some containers
-        return "the command line"
 
 
 def _arguments(effect: Effect) -> str:

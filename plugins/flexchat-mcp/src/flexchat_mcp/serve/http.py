@@ -32,7 +32,7 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types import DEFAULT_NEGOTIATED_VERSION
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from .questions import reply_of, request_of
+from .questions import BY_CLIENT, reply_of, request_of
 from .server import McpServer, signing_key
 from .settings import McpServerConfig
 
@@ -126,7 +126,7 @@ async def _answer(chat: FlexChat, tenant: str, id: str, result: Any) -> None:
     if reply is None and isinstance(result, Mapping):
         reply = reply_of(Question(message="", schema={}), result)
     try:
-        await chat.answer(id, reply or Reply(action="cancel"), tenant=tenant, by="an MCP client")
+        await chat.answer(id, reply or Reply(action="cancel"), tenant=tenant, by=BY_CLIENT)
     except (UnknownQuestionError, ClosedQuestionError, InvalidReplyError) as error:
         log.info("a client's reply is ignored: %s", error)
 

@@ -11,6 +11,9 @@ from typing import Any
 import mcp_types as types
 from flexchat.plugin import Question, Reply
 
+BY_CLIENT = "an MCP client"
+"""Who replied, for the record."""
+
 FORM = "elicitation/create"
 MAX_RESPONSES = 100
 _NO_FIELDS = {"type": "object", "properties": {}}

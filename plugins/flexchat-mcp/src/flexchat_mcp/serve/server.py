@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import attrs
 import mcp_types as types
 from flexchat import FlexChat, Question, Reply
 from flexchat.host import DEFAULT_TENANT, current_traceparent
@@ -29,7 +30,7 @@ from mcp.shared.message import ServerMessageMetadata
 from .calls import Caller, Calls, key_of
 from .catalog import Catalog, fill
 from .contents import messages_of, resource_content, text_of
-from .questions import can_answer, reply_of, request_of
+from .questions import BY_CLIENT, can_answer, reply_of, request_of
 from .settings import McpServerConfig, ServedPrompt, ServedResource
 from .tasks import EXTENSION, MODERN, TasksExtension
 from .turns import Ask
@@ -131,9 +132,10 @@ class McpServer:
             request: Any = types.ElicitRequest.model_validate(request_of(question), by_name=False)
             related = ServerMessageMetadata(related_request_id=ctx.request_id)  # on the stream of its call
             try:
-                return reply_of(question, await session.send_request(request, types.ElicitResult, metadata=related))
+                reply = reply_of(question, await session.send_request(request, types.ElicitResult, metadata=related))
             except MCPError as error:
                 return Reply(action="cancel", why=f"the client could not ask: {error.message[:200]}")
+            return None if reply is None else attrs.evolve(reply, by=BY_CLIENT)
 
         return ask
 

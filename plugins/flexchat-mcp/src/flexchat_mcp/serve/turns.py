@@ -33,6 +33,8 @@ from flexchat import (
 )
 from flexchat.plugin import FlexChatError, Reply
 
+from .questions import BY_CLIENT
+
 Progress = Callable[[float, float | None, str], Awaitable[None]]
 Ask = Callable[[Any], Awaitable[Reply | None]]
 
@@ -156,7 +158,7 @@ class Turns:
         """
         for question, reply in replies.items():
             try:
-                await chat.answer(question, reply, tenant=tenant, by="an MCP client", resume=False)
+                await chat.answer(question, reply, tenant=tenant, by=BY_CLIENT, resume=False)
             except ClosedQuestionError:
                 # The same reply again: the client has lost the answer to it.
                 recorded = (await chat.question(question, tenant=tenant)).reply
@@ -173,7 +175,7 @@ class Turns:
         """Cancel a turn wherever it runs. One that has ended stays as it ended."""
         row = await self.row(chat, tenant, id)
         if row.state not in ENDED:
-            await chat.cancel_turn(id, tenant=tenant, by="an MCP client")
+            await chat.cancel_turn(id, tenant=tenant, by=BY_CLIENT)
 
     def abandon(self, id: str) -> None:
         """Cancel a turn that runs here, whose caller has gone and cannot come back."""
