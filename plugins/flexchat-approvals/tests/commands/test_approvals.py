@@ -18,6 +18,7 @@ replies = [{{ tool_calls = [{calls}] }}, {{ text = "Done." }}]
 [[tools.registry]]
 name = "pay"
 description = "Pay an amount."
+asks_first = true
 parameters = {{ type = "object", properties = {{ amount = {{ type = "number" }}, to = {{ type = "string" }} }} }}
 implementation = {{ type = "python", function = "{module}:pay" }}
 
@@ -174,6 +175,32 @@ def test_an_edited_call_is_asked_about_again(run, shop):
     (again,) = run("list", "--json").json
     assert run("approve", again["id"]).out == "Done.\n"
     assert shop.paid == ["50 to ann"]
+
+
+SEATS = """
+from flexchat import ToolContext
+
+async def pay(amount: float, context: ToolContext, to: str = "ann"):
+    form = {"properties": {"seat": {"enum": ["window", "aisle"]}}, "required": ["seat"]}
+    reply = await context.ask("Which seat?", form)
+    return reply.content["seat"]
+"""
+
+
+def test_a_question_that_is_no_approval_is_answered(run, shop):
+    """It is shown with the form that its answer must fit."""
+    (shop.folder / f"{shop.module}.py").write_text(SEATS)
+    (id,) = shop.begin(5, more='ask = "never"')
+    shown, edited = run("show", id), run("approve", id, "--edit", '{"seat": "window"}')
+    roof, ran = run("approve", id, "--answer", '{"seat": "roof"}'), run("approve", id, "--answer", '{"seat": "aisle"}')
+
+    assert "--answer:" in shown.out
+    assert '"aisle"' in shown.out
+    assert (edited.status, edited.err.count("\n")) == (2, 1)
+    assert f"{id[:13]} is no approval" in edited.err
+    assert (roof.status, "seat must be one of: window, aisle" in roof.err) == (2, True)
+    assert (ran.status, ran.out, ran.err) == (0, "Done.\n", f"{id[:13]} is answered\n")
+    assert "answered by ann" in run("list", "--all").out
 
 
 def test_the_other_calls_of_a_turn_still_wait(run, shop):

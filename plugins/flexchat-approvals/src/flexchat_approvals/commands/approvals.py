@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import json
 from collections.abc import AsyncIterator
 from typing import Any, Literal
@@ -12,7 +11,7 @@ import click
 import flexchat_cli as cli
 from flexchat import FlexChat, Turn, TurnNotWaitingError, UnknownQuestionError, UnknownTurnError
 from flexchat.host import json_error_message, visible
-from flexchat.plugin import Reply
+from flexchat.plugin import Question, Reply
 from flexchat.store import PendingQuestion, TurnJournal
 from flexchat_cli import CommandContext, UsageError
 
@@ -66,6 +65,8 @@ async def show(context: CommandContext, id: str, tenant: str) -> None:
         terminal.fields([("reply", pending.reply.action), ("reason", pending.reply.why)])
         _print_json(context, "replied with", pending.reply.content)
     _print_json(context, "arguments", details.get("arguments"))
+    if not pending.question.digest:
+        _print_json(context, "--answer", pending.question.schema)
 
 
 @cli.command
@@ -97,7 +98,8 @@ async def approve(
         raise UsageError("--edit approves nothing yet, since the edited call is asked about again: use it alone")
     if answer is not None:
         content |= _object("--answer", answer)
-    return await _reply(context, id, Reply(action="accept", content=content, remember=remember or ""), no_wait, tenant)
+    reply = Reply(action="accept", content=content, remember=remember or "")
+    return await _reply(context, id, reply, no_wait, tenant, is_edit=edit is not None)
 
 
 @cli.command
@@ -148,13 +150,18 @@ async def rules_revoke(context: CommandContext, id: str, tenant: str) -> None:
     context.show(revoked.to_dict(), f"{revoked.id[:_SHORT_ID]} is revoked; calls that are running are not stopped")
 
 
-async def _reply(context: CommandContext, id: str, reply: Reply, no_wait: bool, tenant: str) -> int:
+async def _reply(
+    context: CommandContext, id: str, reply: Reply, no_wait: bool, tenant: str, *, is_edit: bool = False
+) -> int:
     terminal, turn = context.terminal, None
-    verb = "rejected" if reply.action != "accept" else "edited" if "arguments" in reply.content else "approved"
     async with _open_chat(context) as chat:
-        id = (await chat.question(id, tenant=tenant)).id
-        await chat.answer(id, reply, by=_user_name(), tenant=tenant, resume=False)
         pending = await chat.question(id, tenant=tenant)
+        id = pending.id
+        if is_edit and not pending.question.digest:
+            raise UsageError(f"--edit: {id[:_SHORT_ID]} is no approval, so there is nothing to edit; see --answer")
+        await chat.answer(id, reply, by=cli.user_name(), tenant=tenant, resume=False)
+        pending = await chat.question(id, tenant=tenant)
+        verb = _verb_of(pending.question, reply)
         then = "a process that runs such turns goes on with it"
         if not no_wait:
             terminal.say(f"{id[:_SHORT_ID]} is {verb}", "dim")  # on the disk: now only the turn can fail
@@ -225,18 +232,16 @@ def _print_json(context: CommandContext, name: str, data: Any) -> None:
 def _state_of(pending: PendingQuestion) -> str:
     if pending.state != "replied" or pending.reply is None:
         return pending.state
-    verb = {"accept": "approved", "decline": "rejected"}.get(pending.reply.action, "closed")
-    if pending.reply.action == "accept" and (not pending.question.digest or "arguments" in pending.reply.content):
-        verb = "edited" if pending.question.digest else "answered"
-    return f"{verb} by {pending.replied_by or 'the user'}"
+    return f"{_verb_of(pending.question, pending.reply)} by {pending.replied_by or 'the user'}"
+
+
+def _verb_of(question: Question, reply: Reply) -> str:
+    if reply.action != "accept":
+        return "rejected" if reply.action == "decline" else "closed"
+    if not question.digest:
+        return "answered"
+    return "edited" if "arguments" in reply.content else "approved"
 
 
 def _minute(at: str) -> str:
     return at[:16].replace("T", " ")
-
-
-def _user_name() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user without a name, as in some containers
-        return "the command line"
