@@ -4,8 +4,10 @@ import asyncio
 import importlib
 import json
 import secrets
+from contextlib import aclosing
 
 import pytest
+from flexchat import JournaledEvent
 from flexchat_sqlite.journal import SqliteJournal
 from flexchat_testing import calls
 from flexchat_web.api import turns as turns_module
@@ -483,6 +485,23 @@ async def test_what_another_server_does_is_seen_without_waiting_for_the_next_loo
     following = asyncio.create_task(join(one, found[0][2]["id"], found[-1][0]))
     await reply(other, question_of(found))
     assert (await following)[-1][2]["content"] == "Done."
+
+
+async def test_the_events_of_a_turn_that_another_process_suspends_end_with_its_questions(shop, listening):
+    """Also if it is found suspended before the event that reports that is written."""
+    front, worker = await listening(accept_only=True, resume=False), await listening(resume=False)
+    body = {"prompt": "Pay", "conversation": "c", "accept": True}
+    id = (await front.post("/chat/api", json=body)).json()["id"]
+    async with aclosing(front.app.serving.shared(Turns).events(id, "default", is_waiting=False)) as events:
+        names = [(await anext(events)).name]
+        async with worker.app.serving.chat() as chat:
+            await chat.resume(id)
+            journal = chat.conversations.store.journal
+            turn, _ = await journal.read(id, tenant="default")
+            await journal.add_events(turn, [JournaledEvent(number=1, name="turn_started", data="{}")])
+        ends = [event async for event in events]
+    assert (names, [event.name for event in ends]) == (["accepted"], ["turn_started", "suspended"])
+    assert [each["question"]["tool"] for each in ends[-1].data["pending"]] == ["pay"]
 
 
 async def test_a_turn_whose_process_writes_no_events_has_an_end(shop, told, listening, monkeypatch):

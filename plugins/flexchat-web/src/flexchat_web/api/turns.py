@@ -262,7 +262,7 @@ class Turns:
                         latest = stored.state
                         yield await self._state_event(stored)
                     has_looked = True
-                if stored.state == SUSPENDED and not is_waiting:
+                if stored.state == latest == SUSPENDED and not is_waiting:
                     return
                 await change
             finally:
