@@ -8,7 +8,7 @@ from typing import Any, Literal
 import attrs
 
 from .codec import value_to_dict
-from .messages import new_call_id
+from .messages import STORED, new_call_id
 
 ReplyAction = Literal["accept", "decline", "cancel"]
 """What became of a question: it was answered, the person said no, or nobody decided (MCP's words)."""
@@ -66,7 +66,7 @@ class Reply:
     content: Mapping[str, Any] = attrs.field(factory=dict)
     why: str = ""
     remember: str = ""
-    by: str = ""
+    by: str = attrs.field(default="", metadata={STORED: None})  # PendingQuestion.replied_by has it
 
 
 OnQuestion = Callable[[Question], Awaitable[Reply | None] | Reply | None]

@@ -144,7 +144,7 @@ class Person:
         journal = self.live.journal
         assert journal is not None
         try:
-            await journal.answer(row.id, tenant=row.tenant, reply=attrs.evolve(reply, by=""), by=reply.by)
+            await journal.answer(row.id, tenant=row.tenant, reply=reply, by=reply.by)
         except ClosedQuestionError:
             return reply_in(await journal.question(row.id, tenant=row.tenant)) or reply
         return reply

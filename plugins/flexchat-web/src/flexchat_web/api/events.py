@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 import flexchat
-from flexchat import AssistantMessage, MediaPart, PendingQuestion, Question, StreamEvent, ToolResult, Turn
+from flexchat import AssistantMessage, MediaPart, PendingQuestion, Question, Reply, StreamEvent, ToolResult, Turn
 from flexchat.host import record_of_media, visible
 from flexchat.store import ConversationTurn
 from flexchat_sdk import ToolCallDelta, ToolCallStart
@@ -130,7 +130,8 @@ def question_data(question: Question) -> dict[str, Any]:
 
 def pending_data(pending: PendingQuestion) -> dict[str, Any]:
     """Return a kept question's data for clients, with its state and its reply."""
-    return {"id": pending.id, **attrs.asdict(pending), "question": question_data(pending.question)}
+    data = attrs.asdict(pending, filter=attrs.filters.exclude(attrs.fields(Reply).by))
+    return {"id": pending.id, **data, "question": question_data(pending.question)}
 
 
 def turn_data(turn: Turn, *, is_kept: bool = False) -> dict[str, Any]:
