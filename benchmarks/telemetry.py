@@ -1,4 +1,4 @@
-"""What telemetry costs a turn: without the package, without an SDK, with a batch exporter, and with one that never answers.
+"""What telemetry costs a turn: without the package, without an SDK, with a batch exporter, with one that never answers.
 
     python benchmarks/telemetry.py --turns 2000
 
