@@ -27,6 +27,7 @@ from .domain.filters import (
 )
 from .domain.journal import (
     JournalEntry as JournalEntry,
+    JOURNAL_FORMAT as JOURNAL_FORMAT,
     JournaledTurn as JournaledTurn,
     MAX_RESUMES as MAX_RESUMES,
     JournaledEvent as JournaledEvent,

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import attrs
 
 from ..domain.codec import value_from_dict, value_to_dict
-from ..domain.journal import JournalEntry
+from ..domain.journal import JOURNAL_FORMAT, JournaledTurn, JournalEntry
 from ..domain.questions import PendingQuestion, Question, Reply
 from ..domain.text import storable
 from ..errors import ClosedQuestionError, StorageError
@@ -28,6 +28,12 @@ QUESTION_COLUMNS = (
     *("replied_by", "replied_at", "used_by", "remembered", "question", "reply"),
 )
 """The columns of a table of questions, all of them text; ``reply`` may be NULL."""
+
+
+def check_format(turn: JournaledTurn) -> None:
+    """Raise StorageError for a turn that only a newer FlexChat can resume."""
+    if turn.format > JOURNAL_FORMAT:
+        raise StorageError(f"the turn {turn.id} was begun by a newer FlexChat: resume it with that one")
 
 
 def id_range(id: str, error: Callable[[str], Exception]) -> dict[str, str]:

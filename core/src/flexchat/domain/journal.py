@@ -16,6 +16,10 @@ MAX_RESUMES = 5
 """How often a turn is resumed unasked: one that ends its process each time must not go on for ever."""
 
 
+JOURNAL_FORMAT = 1
+"""Of the steps that this FlexChat writes. It is raised with a change that earlier versions would resume wrongly."""
+
+
 @attrs.frozen(kw_only=True)
 class JournalEntry:
     """One step of a turn.
@@ -68,6 +72,7 @@ class JournaledTurn:
         cancelled_by: Who has requested its cancellation, which its owner carries out; empty if it is not requested.
         due_at: For an accepted turn, when it may begin: ISO 8601, UTC; empty for at once.
         priority: For an accepted turn: those with a higher one begin first; 0 by default.
+        format: Of its steps: a turn of a newer FlexChat is left to that.
     """
 
     id: str
@@ -85,6 +90,7 @@ class JournaledTurn:
     cancelled_by: str = ""
     due_at: str = ""
     priority: int = 0
+    format: int = JOURNAL_FORMAT
 
     @property
     def interruptions(self) -> int:

@@ -12,7 +12,7 @@ import attrs
 from ..calls.manager import ToolManager
 from ..config.model import Config
 from ..domain import ChatRequest, Profile, StreamEvent, TurnInfo
-from ..domain.journal import MAX_RESUMES, JournalEntry
+from ..domain.journal import JOURNAL_FORMAT, MAX_RESUMES, JournalEntry
 from ..domain.masking import Mask
 from ..domain.questions import OnQuestion
 from ..domain.tracing import is_traceparent, new_traceparent
@@ -180,6 +180,8 @@ class TurnEngine:
         """
         row, entries = await self.journal.read(id, tenant=tenant)
         assert self.recorder is not None
+        if row.format > JOURNAL_FORMAT:
+            raise StuckTurnError(row.id, "a newer FlexChat has begun it")
         if row.interruptions > MAX_RESUMES:
             why = f"it was interrupted {row.interruptions} times"
             await self.recorder.abandon(row, why)

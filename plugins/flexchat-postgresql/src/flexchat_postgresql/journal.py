@@ -11,6 +11,7 @@ from typing import Any, LiteralString
 
 import attrs
 from flexchat.store import (
+    JOURNAL_FORMAT,
     Approval,
     JournaledEvent,
     JournaledTurn,
@@ -40,7 +41,7 @@ _STATE: LiteralString = f"CASE WHEN state = 'running' AND NOT {LIVES} THEN 'inte
 _FIELDS = tuple(field.name for field in attrs.fields(JournaledTurn))
 _COLUMNS: LiteralString = (
     f"id, tenant, conversation, {_STATE}, message, owner, fence, began_at, ended_at, error, key, suspensions, "
-    "cancelled_by, due_at, priority"  # order of _FIELDS
+    "cancelled_by, due_at, priority, format"  # order of _FIELDS
 )
 _ROWS: LiteralString = (
     # JSON in binary form: the text form escapes each quotation mark.
@@ -64,9 +65,9 @@ _BEGIN: LiteralString = f"""
         RETURNING 1
     ), begun AS (
         INSERT INTO {{s}}.journal_turns
-        (id, tenant, conversation, state, message, owner, fence, began_at, key, due_at, priority)
+        (id, tenant, conversation, state, message, owner, fence, began_at, key, due_at, priority, format)
         SELECT %(id)s, %(tenant)s, its, %(state)s, %(message)s, %(owner)s, %(fence)s, %(began_at)s, %(key)s, %(due_at)s,
-        %(priority)s FROM place WHERE %(key)s = '' OR EXISTS (SELECT FROM keyed)
+        %(priority)s, %(format)s FROM place WHERE %(key)s = '' OR EXISTS (SELECT FROM keyed)
         ON CONFLICT (id) DO NOTHING RETURNING conversation
     ), written AS (
         INSERT INTO {{s}}.journal_entries (turn, number, kind, data, at)
@@ -116,7 +117,7 @@ _TAKE: LiteralString = f"""
     WITH made AS (
         UPDATE {{s}}.journal_turns e
         SET state = 'running', owner = %(owner)s, fence = fence + 1, token = %(token)s, error = ''
-        WHERE id = %(id)s AND tenant = %(tenant)s AND conversation <> ''
+        WHERE id = %(id)s AND tenant = %(tenant)s AND conversation <> '' AND format <= %(format)s
         AND (state = 'suspended' OR state = 'accepted' AND ({_IS_NEXT}) OR state = 'running' AND NOT {LIVES})
         AND fence = (SELECT fence FROM {{s}}.journal_turns WHERE id = %(id)s)
         RETURNING {_COLUMNS}
@@ -144,14 +145,14 @@ _RELEASE: LiteralString = """
     WHERE id = %s AND fence = %s AND state = 'running'"""
 _WAITING: LiteralString = f"""
     SELECT id FROM {{s}}.journal_turns e WHERE tenant = %s AND conversation = %s
-    AND state IN ('running', 'suspended') AND {_STATE} <> 'running' ORDER BY number"""
+    AND state IN ('running', 'suspended') AND {_STATE} <> 'running' AND format <= %s ORDER BY number"""
 _LEFT: LiteralString = f"""
     SELECT {_COLUMNS} FROM {{s}}.journal_turns e WHERE state = 'running' AND error = '' AND NOT {LIVES}
-    AND conversation <> '' ORDER BY number LIMIT %(limit)s"""
+    AND conversation <> '' AND format <= %(format)s ORDER BY number LIMIT %(limit)s"""
 _RESUMABLE: LiteralString = f"""
     ({_LEFT}) UNION ALL (
         SELECT {_COLUMNS} FROM {{s}}.journal_turns e WHERE state = 'accepted' AND {_IS_NEXT} AND due_at <= %(now)s
-        ORDER BY priority DESC, number LIMIT %(limit)s
+        AND format <= %(format)s ORDER BY priority DESC, number LIMIT %(limit)s
     )"""
 _EVENTS: LiteralString = """
     INSERT INTO {s}.journal_events (turn, number, name, data)
@@ -260,7 +261,7 @@ class PostgresqlJournal:
     async def acquire(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
         """Acquire an unfinished turn for *owner*; see TurnJournal."""
         token = secrets.token_hex(8)
-        values = {"tenant": tenant, "token": token, **lease(owner, lease_s)}
+        values = {"tenant": tenant, "token": token, "format": JOURNAL_FORMAT, **lease(owner, lease_s)}
 
         async def take(connection: Connection) -> JournaledTurn:
             rows = await connection.rows(_TAKE, {"id": storable(id), **values})
@@ -268,6 +269,7 @@ class PostgresqlJournal:
                 turn, ((its_token,),) = await self._find(connection, id, tenant)
                 if its_token == token:
                     return turn  # an earlier attempt was committed
+                journal_rows.check_format(turn)
                 # Of the beginning of an id; or again, as it may have changed meanwhile.
                 rows = await connection.rows(_TAKE, {"id": turn.id, **values})
                 if not rows:
@@ -425,7 +427,7 @@ class PostgresqlJournal:
 
     async def list_resumable(self, *, limit: int) -> Sequence[JournaledTurn]:
         """Return the turns of all tenants that can go on; see TurnJournal."""
-        values: dict[str, object] = {"limit": max(limit, 0), "now": effect_rows.now_text()}
+        values = {"limit": max(limit, 0), "now": effect_rows.now_text(), "format": JOURNAL_FORMAT}
 
         rows = await self._connections.repeated(lambda connection: connection.rows(_RESUMABLE, values), alone=True)
         # Each half is in order, but a parallel plan may mix them.
@@ -495,7 +497,7 @@ class PostgresqlJournal:
 
     async def list_interrupted(self, conversation: str, *, tenant: str) -> Sequence[str]:
         """Return the ids of a conversation's interrupted and suspended turns; see TurnJournal."""
-        values = (tenant, conversation)
+        values = (tenant, conversation, JOURNAL_FORMAT)
         rows = await self._connections.repeated(lambda connection: connection.rows(_WAITING, values), alone=True)
         return [id for (id,) in rows]
 
@@ -627,7 +629,10 @@ class PostgresqlJournal:
             LostTurnError: Its key stands for another turn by now; nothing is written.
         """
         is_accepted = turn.state == "accepted"
-        values = {name: getattr(turn, name) for name in ("id", "tenant", "conversation", "key", "due_at", "priority")}
+        values = {
+            name: getattr(turn, name)
+            for name in ("id", "tenant", "conversation", "key", "due_at", "priority", "format")
+        }
         values |= {"after": after, "soon": soon, "message": storable(turn.message)}
         values |= (
             {"state": "accepted", "owner": "", "fence": 0}

@@ -238,6 +238,10 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
     INSERT INTO {s}.media_migration VALUES ('', '', 0)
     """,
     counters.TABLES,
+    # The format of a turn's steps: an older FlexChat leaves those of a newer one to it.
+    """
+    ALTER TABLE {s}.journal_turns ADD COLUMN format int NOT NULL DEFAULT 1
+    """,
 )
 
 COMPATIBLE_FROM = 12

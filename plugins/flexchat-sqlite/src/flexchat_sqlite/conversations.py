@@ -32,6 +32,7 @@ from .journal import (
     delete_turns_of,
     end_writer,
 )
+from .journal import FORMAT as JOURNAL_FORMATS
 from .journal import TABLES as JOURNAL_TABLES
 from .questions import TABLES as QUESTION_TABLES
 
@@ -94,6 +95,7 @@ _MIGRATIONS = (
     CHANGE_TABLES,
     media_rows.TABLES,
     sqlite_counters.TABLES,
+    JOURNAL_FORMATS,
 )
 
 # Steps that a FlexChat must know to use the newest schema. Each later one only adds to it, so that the versions before

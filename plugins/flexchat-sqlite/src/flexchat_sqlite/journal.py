@@ -11,8 +11,16 @@ from typing import Any
 
 import attrs
 from flexchat.conversations.effect_rows import now_text, seconds_since_boot, time_text
-from flexchat.conversations.journal_rows import id_range, pick, step_to_row, steps_from_rows
-from flexchat.domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnKey, TurnState
+from flexchat.conversations.journal_rows import check_format, id_range, pick, step_to_row, steps_from_rows
+from flexchat.domain.journal import (
+    JOURNAL_FORMAT,
+    JournaledEvent,
+    JournaledTurn,
+    JournalEntry,
+    TurnEnd,
+    TurnKey,
+    TurnState,
+)
 from flexchat.domain.questions import Approval, PendingQuestion, QuestionState, Reply
 from flexchat.domain.text import storable
 from flexchat.errors import LostTurnError, TurnNotWaitingError, UnknownTurnError
@@ -97,6 +105,8 @@ CREATE TRIGGER journal_turns_begun AFTER INSERT ON journal_turns {_MARK_NEXT}
 CREATE TRIGGER journal_turns_ended AFTER UPDATE OF ended_at ON journal_turns {_MARK_NEXT}
 """
 
+FORMAT = "ALTER TABLE journal_turns ADD COLUMN format INTEGER NOT NULL DEFAULT 1;"
+
 # Turns that changed, the newest of them, so that watchers in other processes need not look at every turn.
 CHANGE_TABLES = """
 CREATE TABLE journal_changes (number INTEGER PRIMARY KEY, turn TEXT NOT NULL);
@@ -123,19 +133,20 @@ _STATE = (
 _WAITING = (
     "SELECT id, number FROM journal_turns INDEXED BY journal_turns_running_in "
     f"WHERE tenant = :tenant AND conversation = :conversation AND state = 'running' AND {_STATE} = 'interrupted' "
-    "UNION ALL SELECT id, number FROM journal_turns INDEXED BY journal_turns_waiting_in "
-    "WHERE tenant = :tenant AND conversation = :conversation AND state = 'suspended' ORDER BY number"
+    "AND format <= :format UNION ALL SELECT id, number FROM journal_turns INDEXED BY journal_turns_waiting_in "
+    "WHERE tenant = :tenant AND conversation = :conversation AND state = 'suspended' AND format <= :format "
+    "ORDER BY number"
 )
 _COLUMNS = ", ".join(f"{_STATE} AS now_state" if name == "state" else name for name in _FIELDS)
 # A turn without a conversation is one whose conversation was deleted while it ran: it ends, and is never resumed.
 _INTERRUPTED = (
     f"SELECT {_COLUMNS} FROM journal_turns INDEXED BY journal_turns_resumable "
-    "WHERE state = 'running' AND error = '' AND now_state = 'interrupted' AND conversation != '' "
+    "WHERE state = 'running' AND error = '' AND now_state = 'interrupted' AND conversation != '' AND format <= :format "
     "ORDER BY number LIMIT :limit"
 )
 _FIRST = (
     "SELECT * FROM (SELECT number FROM journal_turns INDEXED BY journal_turns_next "
-    "WHERE state = 'accepted' AND is_next AND {} ORDER BY priority DESC, number LIMIT :limit)"
+    "WHERE state = 'accepted' AND is_next AND format <= :format AND {} ORDER BY priority DESC, number LIMIT :limit)"
 )
 # Those that are due at once are in order in the index; those with a time are few when it comes.
 _NEXT = (
@@ -145,8 +156,8 @@ _NEXT = (
 )
 _BEGIN = (
     "INSERT INTO journal_turns "
-    "(id, tenant, conversation, state, message, owner, fence, began_at, key, due_at, priority) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+    "(id, tenant, conversation, state, message, owner, fence, began_at, key, due_at, priority, format) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
 _ACQUIRE = (
     "UPDATE journal_turns SET state = 'running', owner = ?, fence = fence + 1, error = '' "
@@ -254,6 +265,7 @@ class SqliteJournal:
 
         def take(database: sqlite3.Connection) -> JournaledTurn:
             turn = _find(database, id, tenant)
+            check_format(turn)
             can_go_on = turn.state in ("interrupted", "suspended", "accepted")
             # Check, lease and fence are one transaction: of two processes that resume a turn, one gets it. The fence
             # refuses later writes of the previous owner, which may be alive but was too slow to renew its lease.
@@ -279,7 +291,7 @@ class SqliteJournal:
 
     async def list_resumable(self, *, limit: int) -> Sequence[JournaledTurn]:
         """Return the turns of all tenants that can go on; see TurnJournal."""
-        values = {"now": seconds_since_boot(), "at": now_text(), "limit": max(limit, 0)}
+        values = {"now": seconds_since_boot(), "at": now_text(), "limit": max(limit, 0), "format": JOURNAL_FORMAT}
 
         def read(database: sqlite3.Connection) -> builtins.list[tuple[Any, ...]]:
             interrupted = database.execute(_INTERRUPTED, values).fetchall()
@@ -447,7 +459,7 @@ class SqliteJournal:
 
     async def list_interrupted(self, conversation: str, *, tenant: str) -> Sequence[str]:
         """Return the interrupted and suspended turns of a conversation; see TurnJournal."""
-        values = {"tenant": tenant, "conversation": conversation, "now": seconds_since_boot()}
+        values = {"tenant": tenant, "conversation": conversation, "now": seconds_since_boot(), "format": JOURNAL_FORMAT}
         rows = await self.database.read_soon(lambda database: database.execute(_WAITING, values).fetchall())
         return [id for id, _ in rows]
 
@@ -561,7 +573,7 @@ def _begin_or_check(
         values = (turn.tenant, turn.conversation, after)
         is_kept = is_apart or after is None or database.execute(query, values).fetchone() is not None
         ids = turn.id, turn.tenant, turn.conversation if is_kept else ""
-        times = turn.began_at or now_text(), turn.key, turn.due_at, turn.priority
+        times = turn.began_at or now_text(), turn.key, turn.due_at, turn.priority, turn.format
         began = database.execute(_BEGIN, (*ids, state, storable(turn.message), owner, fence, *times))
         if turn.key:
             query = "UPDATE turn_keys SET begun = 1 WHERE tenant = ? AND key = ? AND turn = ?"

@@ -16,6 +16,8 @@ import attrs
 from flexchat import ConfigError, FlexChat, Problem, host
 from flexchat.host import MAX_BYTES, ConfigDocument, ReadConfig, read_file
 
+from .kept_databases import databases_of_chat
+
 if TYPE_CHECKING:
     from flexchat.host import PluginHost
 
@@ -52,6 +54,8 @@ class Settings:
         resume: Whether turns left by processes that died are resumed, and accepted ones are run.
         accept_only: Whether turns are only accepted, and run by other processes: workers.
         hooks: Of every chat, as for FlexChat.from_config.
+        migrate: Whether the first use of a database also brings its schema up to date.
+        is_one_of_many: Whether other processes serve the same file, which is then all that they have in common.
     """
 
     tokens: Mapping[str, str] = attrs.field(factory=dict, repr=False)
@@ -66,6 +70,8 @@ class Settings:
     resume: bool = True
     accept_only: bool = False
     hooks: tuple[object, ...] = ()
+    migrate: bool = True
+    is_one_of_many: bool = False
 
     @edit.default
     def _on_this_machine(self) -> bool:
@@ -214,6 +220,9 @@ class Serving:
         Raises:
             ConfigError: It cannot be used; the previous configuration stays in use.
         """
+        if tables is not None and self.settings.is_one_of_many:
+            text = "several processes serve this configuration: change its file, and all of them use it"
+            raise ConfigError([Problem(path="", text=text)])
         async with self._lock:
             facts = self._facts()
             try:
@@ -285,6 +294,8 @@ class Serving:
         self._others = tuple(read.document.others)  # even if it cannot be used: mending one of them is a change
         plugins = host.as_configured(self._installed, read)
         chat = FlexChat.from_config(read, plugins=plugins, hooks=self.settings.hooks)
+        for database in databases_of_chat(chat).by_names.values():
+            database.migrates = self.settings.migrate
         if chat.config.questions.expires_s is None:
             chat.questions_expire_s = QUESTIONS_EXPIRE_S
         return read, plugins, chat

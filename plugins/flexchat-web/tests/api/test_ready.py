@@ -1,6 +1,9 @@
 """The probes: whether the process runs, and whether its stores answer."""
 
+import sqlite3
+
 import pytest
+from flexchat_sqlite.conversations import SqliteConversations
 
 TOKEN = "a-token-0123456789"
 
@@ -54,3 +57,29 @@ async def test_ready_asks_the_stores(told, tmp_path, monkeypatch):
     assert "was deleted or moved while in use" in bad.json()["stores"]["conversations"]
     assert (stranger.status_code, stranger.json()) == (503, {"status": "not ready"})
     assert (await client.get("/health")).status_code == 200
+
+
+async def test_ready_fails_on_a_schema_that_is_unusable(told, tmp_path, monkeypatch):
+    monkeypatch.setattr("flexchat_web.api.server.FRESH_S", 0)
+    client = await told.client()
+    assert (await client.get("/ready")).status_code == 200
+    newer = sqlite3.connect(tmp_path / "conversations.db")
+    newer.execute("PRAGMA user_version = 99")
+    newer.close()
+
+    bad = await client.get("/ready")
+
+    assert bad.status_code == 503
+    assert "newer FlexChat" in bad.json()["stores"]["schema of conversations"]
+
+
+async def test_without_migrating_a_server_is_not_ready_until_the_schema_is_there(told, tmp_path, monkeypatch):
+    monkeypatch.setattr("flexchat_web.api.server.FRESH_S", 0)
+    client = await told.client(migrate=False)
+    bad = await client.get("/ready")
+    await SqliteConversations(tmp_path / "conversations.db").database.migrate()
+    good = await client.get("/ready")
+
+    assert bad.status_code == 503
+    assert "run flexchat migrate" in bad.json()["stores"]["schema of conversations"]
+    assert good.status_code == 200

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import attrs
 from flexchat import UserMessage
 from flexchat.store import (
+    JOURNAL_FORMAT,
     ConversationTurn,
     JournaledEvent,
     JournaledTurn,
@@ -110,6 +111,22 @@ class JournalConformance(Conformance):
         await store.journal.write(turn("a1"), entries(3), lease_s=LIVES)
         await store.journal.write(turn("a1"), entries(4), lease_s=None)
         await _check_state(store, "a1", "running")
+
+    @law()
+    async def test_a_turn_of_a_newer_version_is_left_to_it(self, store: JournalingStore) -> None:
+        """Its steps may mean what this version does not know: it is listed, and nothing takes it up."""
+        newer = attrs.evolve(turn("a1"), format=JOURNAL_FORMAT + 1)
+        accepted = attrs.evolve(newer, id="b1", conversation="d", state="accepted", owner="", fence=0)
+        await store.journal.write(newer, entries(1), lease_s=DEAD)
+        await store.journal.write(accepted, entries(1), lease_s=None)
+        require(await store.journal.list_resumable(limit=9) == [], "a turn of a newer version is no resumable one")
+        require([*await store.journal.list_interrupted("c", tenant="t")] == [], "nor one that a message may end")
+        for id in ("a1", "b1"):
+            taking = store.journal.acquire(id, tenant="t", owner="p", lease_s=LIVES)
+            await refused(taking, StorageError, "a turn of a newer version")
+        require(sorted(await _listed(store)) == ["a1", "b1"], "a list has the turns of newer versions")
+        fences = [each.fence for each in await store.journal.list(tenant="t")]
+        require(fences == [0, 1], f"a refused acquisition must not count as a runner: {fences}")
 
     @law()
     async def test_of_many_that_take_a_turn_one_has_it(self, store: JournalingStore) -> None:

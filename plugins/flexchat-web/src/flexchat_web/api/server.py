@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import flexchat
-from flexchat import FlexChat, FlexChatError, RetrievalError
+from flexchat import FlexChat, FlexChatError, RetrievalError, StorageError
 
 from ..apart import Apart
+from ..kept_databases import databases_of_chat
 from ..markdown import QUICK, all_rendered, price
 from ..operations import Call, Json, Operations, Reply, Text
 from ..page_files import STATIC
@@ -25,6 +26,8 @@ from ..shapes import TEXT, body_schema, listed, record
 from ..uploads import media_store
 
 if TYPE_CHECKING:
+    from flexchat.store import StoreDatabase
+
     from ..serving import Serving
 
 log = logging.getLogger(__name__)
@@ -77,7 +80,19 @@ def _store_reads(chat: FlexChat) -> dict[str, Awaitable[Any]]:
     questions: dict[str, Awaitable[Any]] = {"effects": chat.effects(limit=1)}
     if chat.conversations is not None:
         questions["conversations"] = chat.conversations.list(limit=1)
-    return questions | {f"stores.{name}": store.collections() for name, store in chat.stores.items()}
+    questions |= {f"stores.{name}": store.collections() for name, store in chat.stores.items()}
+    for names, database in databases_of_chat(chat).by_names.items():
+        questions[f"schema of {', '.join(names)}"] = _check_schema(database)
+    return questions
+
+
+async def _check_schema(database: StoreDatabase) -> None:
+    """Raise StorageError for a schema that this version cannot use; missing steps are done by the first use."""
+    state = await database.schema()
+    if not state.is_usable:
+        raise StorageError(f"{database.place}: the schema was changed by a newer FlexChat: update this one")
+    if state.is_behind and not database.migrates:
+        raise StorageError(f"{database.place}: steps of the schema are missing: run flexchat migrate")
 
 
 operation = Operations("server")

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import ipaddress
 import os
+import re
 import socket
 import stat
 from collections.abc import Mapping, Sequence
@@ -19,12 +20,15 @@ from flexchat.host import counted, read_file
 from flexchat.plugin import FlexChatError
 from flexchat_cli import FILE_NAME, CommandContext, TurnLog, log_options, show_log
 
+from .workers import inherited, is_worker, supervise
+
 if TYPE_CHECKING:
     from flexchat_cli import Terminal
 
     from ..serving import Settings
 
 TENANT = "default"
+_ROOT_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)+/?")
 MIN_TOKEN = 16
 MAX_TOKEN_BYTES = 1 << 20
 MAX_UNHEARD_SECONDS = 86_400
@@ -58,6 +62,9 @@ class ServeOptions:
     unheard_seconds: float = 60.0
     no_resume: bool = False
     accept_only: bool = False
+    no_migrate: bool = False
+    workers: int = 1
+    root_path: str = ""
 
 
 @click.command
@@ -99,6 +106,21 @@ class ServeOptions:
 @click.option(
     "--accept-only", is_flag=True, help="run no turns: accept those of kept conversations for workers, and stream them"
 )
+@click.option(
+    "--no-migrate",
+    is_flag=True,
+    help="leave the databases' schemas to flexchat migrate; default: the first use brings them up to date",
+)
+@click.option(
+    "--workers",
+    metavar="N",
+    type=click.IntRange(1, 64),
+    default=1,
+    help="processes that share the port (default 1); all use a changed configuration, and a crashed one is replaced",
+)
+@click.option(
+    "--root-path", metavar="PATH", default="", help="the path below which a proxy serves this server, such as /chat"
+)
 @click.option("--open", "open_page", is_flag=True, help="open the page in the browser")
 @log_options
 @click.pass_obj
@@ -113,7 +135,16 @@ def serve(
     options = ServeOptions(host=host, port=port, **allowed)
     settings = attrs.evolve(read_settings(options, terminal), hooks=(TurnLog(),))
     source, plugins = context.config_source()
-    listening = _listen(host, port)
+    if options.workers > 1 and isinstance(source, dict):
+        raise ServeError(
+            f"--workers {options.workers}: processes share a configuration's file; flexchat init writes one"
+        )
+    listening = inherited() or _listen(host, port)
+    if options.workers > 1 and not is_worker():
+        with listening:
+            url = _url(listening)
+            terminal.out(f"FlexChat at {url}/ (config: {source.path}), {options.workers} processes")
+            raise SystemExit(supervise(listening, options.workers))
     try:
         from ..app import create_app
         from .server import Server
@@ -122,12 +153,14 @@ def serve(
         if isinstance(source, dict):
             terminal.say("no config found, so the rehearsal model answers; flexchat init openai writes a config", "dim")
             source = {**source, "conversations": {"provider": "sqlite"}}
-        app = create_app(source, plugins=plugins, settings=settings, watch=reload)
+        app = create_app(source, plugins=plugins, settings=settings, watch=reload or is_worker())
         url = _url(listening)
         if app.serving.notes:
             terminal.say(f"{name}: {counted(len(app.serving.notes), 'note')}; flexchat check shows them", "dim")
 
         def started() -> None:
+            if is_worker():
+                return
             terminal.out(f"FlexChat at {url}/ (config: {name})")
             if not _is_loopback(host):
                 for line in _for_others(options, listening.getsockname()[1]):
@@ -144,6 +177,7 @@ def serve(
                 verbose=terminal.verbose,
                 waiting=lambda text: terminal.say(text, "dim"),
                 proxies=options.trusted_proxy,
+                root_path=options.root_path.rstrip("/"),
             )
             asyncio.run(server.serve(sockets=[listening]))
     finally:
@@ -180,6 +214,8 @@ def read_settings(options: ServeOptions, terminal: Terminal, environ: Mapping[st
         scheme, _, rest = origin.partition("://")
         if scheme not in ("http", "https") or not rest or "/" in rest:
             raise ServeError(f"--allow-origin {origin}: write it as https://app.example, without a path")
+    if options.root_path and not _ROOT_PATH.fullmatch(options.root_path):
+        raise ServeError(f"--root-path {options.root_path}: write it as /chat, a path without query")
     for proxy in options.trusted_proxy:
         try:
             ipaddress.ip_network(proxy)
@@ -194,6 +230,8 @@ def read_settings(options: ServeOptions, terminal: Terminal, environ: Mapping[st
         unheard_seconds=options.unheard_seconds,
         resume=not (options.no_resume or options.accept_only),
         accept_only=options.accept_only,
+        migrate=not options.no_migrate,
+        is_one_of_many=options.workers > 1,
     )
 
 

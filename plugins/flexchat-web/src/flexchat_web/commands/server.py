@@ -70,6 +70,7 @@ class Server(uvicorn.Server):
         started: Called when it listens.
         waiting: Called at shutdown with the work that is still open, if any.
         proxies: Addresses and networks whose X-Forwarded-Proto and X-Forwarded-For are believed.
+        root_path: The path below which a proxy serves it.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Server(uvicorn.Server):
         verbose: bool,
         waiting: Callable[[str], None] = lambda _: None,
         proxies: Sequence[str] = (),
+        root_path: str = "",
     ) -> None:
         if not (errors := logging.getLogger("uvicorn")).level:  # else --log-level has set it
             errors.setLevel(logging.INFO if verbose else logging.CRITICAL)
@@ -95,6 +97,7 @@ class Server(uvicorn.Server):
                 date_header=False,
                 proxy_headers=bool(proxies),
                 forwarded_allow_ips=[*proxies],
+                root_path=root_path,
                 h11_max_incomplete_event_size=32 * 1024,
                 timeout_keep_alive=15,
                 timeout_graceful_shutdown=SHUTDOWN_SECONDS,

@@ -1,0 +1,84 @@
+"""Several processes that accept connections of one socket: ``flexchat serve --workers``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from types import FrameType
+
+log = logging.getLogger(__name__)
+
+_SOCKET = "FLEXCHAT_SERVE_SOCKET"
+_UNUSABLE = 2
+STEADY_S = 5.0
+"""A process that ends sooner is replaced only after a pause."""
+
+
+def is_worker() -> bool:
+    """Return whether this process was started by supervise."""
+    return _SOCKET in os.environ
+
+
+def inherited() -> socket.socket | None:
+    """Return the socket that the parent listens on; None in a process without such a parent."""
+    number = os.environ.get(_SOCKET)
+    return None if number is None else socket.socket(fileno=int(number))
+
+
+def supervise(listening: socket.socket, count: int) -> int:
+    """Run this command in processes of their own, replace those that crash, and return the exit status.
+
+    SIGTERM and SIGINT are passed on; the wait for the processes then has no limit: each has one of its own.
+    """
+    is_stopping = False
+    running: dict[subprocess.Popen[bytes], float] = {}
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal is_stopping
+        is_stopping = True
+        for process in [*running]:
+            process.send_signal(signal.SIGTERM)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    while not is_stopping or running:
+        while len(running) < count and not is_stopping:
+            process = _start(listening)
+            running[process] = time.monotonic()
+            if is_stopping:  # the signal came between the start and its entry
+                process.send_signal(signal.SIGTERM)
+        for process, began in [*running.items()]:
+            status = process.poll()
+            if status is None:
+                continue
+            del running[process]
+            if status == _UNUSABLE and not is_stopping:
+                stop(signal.SIGTERM, None)  # the configuration cannot be used: another process could not either
+                _wait(running)
+                return status
+            if not is_stopping:
+                log.error("process %s of the server ended with status %s; another one is started", process.pid, status)
+                time.sleep(max(0.0, min(1.0, STEADY_S - (time.monotonic() - began))))
+        time.sleep(0.1)
+    return 0
+
+
+def _start(listening: socket.socket) -> subprocess.Popen[bytes]:
+    number = listening.fileno()
+    # A new session: Ctrl-C at the terminal reaches the parent only, which passes it on once.
+    return subprocess.Popen(
+        [sys.executable, "-m", "flexchat", *sys.argv[1:]],
+        pass_fds=(number,),
+        env={**os.environ, _SOCKET: str(number)},
+        start_new_session=True,
+    )
+
+
+def _wait(running: dict[subprocess.Popen[bytes], float]) -> None:
+    for process in running:
+        process.wait()

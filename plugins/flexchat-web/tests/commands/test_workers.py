@@ -1,0 +1,118 @@
+"""flexchat serve --workers: processes that share a port."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
+
+CONFIG = """
+[conversations]
+path = "conversations.db"
+
+[llms.first]
+provider = "rehearsal"
+
+[[responses]]
+llm = "first"
+model = "rehearsal"
+"""
+
+
+def children(process):
+    return [*map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())]
+
+
+def eventually(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(httpx.TransportError, AssertionError):
+            if found := condition():
+                return found
+        time.sleep(0.1)
+    raise AssertionError("it did not happen in time")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "flexchat.toml").write_text(CONFIG)
+    return tmp_path
+
+
+@pytest.fixture
+def server(folder):
+    """The parent of two processes, and its address."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flexchat", "serve", "--port", "0", "--workers", "2"],
+        cwd=folder,
+        env={**os.environ, "FLEXCHAT_DATA": str(folder / "data")},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    url = process.stdout.readline().split()[2]
+    yield process, url
+    process.kill() if process.poll() is None else None
+    process.wait()
+    process.stdout.close()
+
+
+def services(url):
+    with httpx.Client() as client:  # a connection of its own, which either process may accept
+        return [llm["name"] for llm in client.get(f"{url}api/ui-config").json()["llms"]]
+
+
+def test_a_crashed_process_is_replaced_and_all_use_a_changed_configuration(server, folder):
+    process, url = server
+    eventually(lambda: services(url) == ["first"])
+    before = eventually(lambda: len(found := children(process)) == 2 and found)
+
+    os.kill(before[0], signal.SIGKILL)
+    after = eventually(lambda: len(found := children(process)) == 2 and found != before and found)
+    (folder / "flexchat.toml").write_text(CONFIG.replace("first", "second"))
+    eventually(lambda: all(services(url) == ["second"] for _ in range(20)))
+    other = {"llms": {"x": {"provider": "rehearsal"}}, "responses": [{"llm": "x", "model": "rehearsal"}]}
+    applied = httpx.post(f"{url}api/config/reload", json=other)
+    process.send_signal(signal.SIGTERM)
+
+    assert before[1] in after
+    assert applied.status_code == 400
+    assert "several processes serve this configuration" in applied.text
+    assert process.wait(30) == 0
+    assert not any(Path(f"/proc/{child}").exists() for child in after)
+
+
+def test_an_unusable_configuration_ends_all(folder):
+    (folder / "flexchat.toml").write_text(CONFIG.replace("rehearsal", "nosuch"))
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "flexchat", "serve", "--port", "0", "--workers", "2"],
+        cwd=folder,
+        env={**os.environ, "FLEXCHAT_DATA": str(folder / "data")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert ended.returncode == 2
+    assert "no provider is called 'nosuch'" in ended.stderr
+
+
+def test_processes_need_a_configuration_in_a_file(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "-m", "flexchat", "serve", "--port", "0", "--workers", "2"],
+        cwd=tmp_path,
+        env={**os.environ, "FLEXCHAT_DATA": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert (ended.returncode, "share a configuration's file" in ended.stderr) == (2, True)
