@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from flexchat_cli.main import main
 from mcp import Client, StdioServerParameters
 
 FLEXCHAT = str(Path(sys.executable).with_name("flexchat"))
@@ -21,6 +22,7 @@ tools = { allowed_tools = ["calculator"] }
 registry = [{ name = "calculator" }]
 [mcp_server]
 """
+PYTHON = sys.executable
 
 
 @pytest.fixture
@@ -43,6 +45,26 @@ def test_the_printed_lines_start_the_server_in_any_folder(folder, tmp_path_facto
     assert Path(entry["command"]).is_file()
     assert entry["args"] == ["--config", str(folder / "flexchat.toml"), "mcp", "serve", "--tenant", "acme"]
     assert [path.name for path in folder.iterdir()] == ["flexchat.toml"]
+
+
+@pytest.mark.parametrize(("text", "problem"), [(None, "there is no such file"), ("x =", "this is not TOML")])
+def test_no_lines_are_printed_for_a_config_that_cannot_be_read(tmp_path, text, problem):
+    if text is not None:
+        (tmp_path / "other.toml").write_text(text)
+    printed = flexchat(tmp_path, "--config", "other.toml", "mcp", "serve", "--print-config", "claude")
+
+    assert (printed.returncode, printed.stdout, len(printed.stderr.splitlines())) == (2, "", 1)
+    assert problem in printed.stderr
+
+
+def test_without_a_program_of_that_name_the_lines_start_the_module(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert main(["mcp", "serve", "--print-config", "claude"]) == 0
+
+    entry = json.loads(capsys.readouterr().out)["mcpServers"]["flexchat"]
+    module = subprocess.run([PYTHON, *entry["args"][:2], "--version"], capture_output=True, text=True)
+    assert (entry["command"], entry["args"][0], module.returncode) == (str(tmp_path / "python"), "-m", 0)
 
 
 @pytest.mark.slow

@@ -68,7 +68,8 @@ async def _serve(chat: FlexChat, tenant: str) -> None:
 
 def _print_config(context: CommandContext, client: str, tenant: str) -> None:
     program = Path(sys.executable).with_name("flexchat")
-    command = [str(program)] if program.exists() else [sys.executable, "-m", "flexchat_cli"]
+    command = [str(program)] if program.exists() else [sys.executable, "-m", "flexchat"]
+    context.read_config()  # lines with a file that is missing or cannot be read would fail in the client
     file = context.config_file()
     words = [*command[1:], *(["--config", os.path.realpath(file)] if file is not None else []), "mcp", "serve"]
     words += ["--tenant", tenant] if tenant != DEFAULT_TENANT else []
