@@ -53,7 +53,7 @@ def usage_of(text):
 
 async def test_the_tree_of_a_turn(sdk, chat_of):
     async with chat_of(calls(("add", {"a": 1, "b": 2})), usage_of("three"), tools=[add]) as chat:
-        await chat.respond("1 + 2?", temperature=0.5, max_tokens=50, stop="END", seed=3)
+        await chat.respond("1 + 2?", temperature=0.5, top_p=1, max_tokens=50, stop="END", seed=3)
     spans = sdk.spans
     assert sorted((span.name, parent_of(span, spans)) for span in spans) == [
         ("chat m1", "phase response generation"),

@@ -250,7 +250,9 @@ class Observer:
         facts["provider"] = self.names.provider(provider, address)
         span, outer = None, trace.get_current_span()
         if turn.records:
-            more = {name: getattr(options, name) for name in ("max_tokens", "temperature", "top_p", "seed")}
+            more: dict[str, Any] = {"max_tokens": options.max_tokens, "seed": options.seed}
+            floats = {"temperature": options.temperature, "top_p": options.top_p}  # a config may have 0
+            more |= {name: None if value is None else float(value) for name, value in floats.items()}
             more |= {"stop": options.stop or None, "stream": streams or None, "conversation": info.conversation}
             more["reasoning"] = options.reasoning.effort if options.reasoning else None
             more["output_type"] = "json" if options.response_format else None
