@@ -7,7 +7,7 @@ import io
 import pytest
 from flexchat import AssistantMessage, FlexChat, MediaPart, UserMessage
 from flexchat.domain import ToolCall, ToolMessage
-from flexchat.errors import MediaLimitError
+from flexchat.errors import MediaLimitError, ProviderOverloadedError
 from flexchat.media_process import MAX_TEXT_CHARS, MediaProcessError, pdf_text, shrunk_image
 from flexchat.plugin.contracts import MediaLimits
 from flexchat_testing import ScriptedProvider
@@ -193,3 +193,36 @@ async def test_a_pdf_that_unpacks_to_far_more_is_refused():
     provider = Limited(limits(("image/png",)))
     with pytest.raises(MediaLimitError, match=r"damaged|memory|no text"):
         await shown(provider, head + page + stream + b"trailer<</Root 1 0 R>>\n%%EOF")
+
+
+class Down(ScriptedProvider):
+    """A model whose service is down."""
+
+    async def generate_chat(self, messages, model, options):
+        raise ProviderOverloadedError("it is down", retryable=True)
+
+
+@pytest.mark.parametrize("has_third", [True, False])
+async def test_a_fallback_that_cannot_be_sent_the_media_is_passed_over(has_third):
+    """The next one is asked; without one, the error is that of the service that failed."""
+    narrow, wide = Limited(limits(types=())), Limited(limits())
+    providers = {"first": Down(["never"]), "narrow": narrow, "wide": wide}
+    config = {
+        "llms": {name: {"provider": "scripted", "retries": 0} for name in providers},
+        "responses": [
+            {"llm": "first", "model": "m", "fallback": ["narrow", "wide"] if has_third else ["narrow"]},
+        ],
+    }
+    for name in ("narrow", "wide"):
+        config["llms"][name]["default_model"] = "m"
+    async with FlexChat.from_config(config, providers=providers) as chat:
+        if not has_third:
+            with pytest.raises(ProviderOverloadedError, match="it is down"):
+                await chat.respond("Look.", attachments=png())
+            return
+        turn = await chat.respond("Look.", attachments=png())
+    assert (narrow.requests, len(wide.requests)) == ([], 1)
+    assert any(
+        "narrow was not asked instead" in warning and "it reads text only" in warning
+        for warning in turn.response.warnings
+    )

@@ -27,7 +27,14 @@ from ..domain import (
 )
 from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.prices import Cost, Price, dollars
-from ..errors import FlexChatError, ProviderError, ProviderProtocolError, ProviderTimeoutError, TurnLimitError
+from ..errors import (
+    FlexChatError,
+    MediaLimitError,
+    ProviderError,
+    ProviderProtocolError,
+    ProviderTimeoutError,
+    TurnLimitError,
+)
 from ..plugin.foreign import ForeignError, contained, error_name
 from ..plugin.hooks import ModelRequest, ServiceRequest
 from ..schema.answer_format import AnswerFormat
@@ -82,6 +89,7 @@ async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Rou
         if query.is_answer and (recorded := turn.journal.answer()) is not None:
             return _replay_answer(turn, turn.journal, query, recorded)
         await end_replay(turn)
+    failure: ProviderError | None = None
     while True:
         llm, target.model = parts.llms.resolve(target.llm, target.model)
         if parts.hooks.gates_requests:
@@ -95,7 +103,16 @@ async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Rou
             turn.clock.activity = "the model's answer"
         messages = query.messages
         if turn.has_media:
-            messages = await shown_messages(turn, messages, llm, target.model)
+            try:
+                messages = await shown_messages(turn, messages, llm, target.model)
+            except MediaLimitError as error:
+                if failure is None:
+                    raise
+                turn.warnings.append(f"{target.llm} was not asked instead: {error}")
+                if not target.fallback:
+                    raise failure from None  # the reason why others were tried at all
+                target.llm, target.model = target.fallback.pop(0), None
+                continue
         request = _build_request(turn, query, messages, llm, target.model, left_s)
         if parts.hooks.gates_requests:
             request = await parts.hooks.before_model_request(request)
@@ -132,6 +149,7 @@ async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Rou
             is_lost = isinstance(error, ProviderError) and not attempts.delivered
             falls_back = is_lost and not is_late and _fall_back(turn, target, cast("ProviderError", error))
             if falls_back:
+                failure = cast("ProviderError", error)
                 turn.pieces.clear()
             elif is_lost:  # no other attempt follows: what there is of this answer is all the reader will get
                 for piece in _passed_pieces(turn, query):
