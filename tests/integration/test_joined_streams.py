@@ -216,3 +216,27 @@ def test_of_two_servers_that_start_at_once_one_goes_on(start, model, tmp_path):
     assert streams[0][: len(found)] == found
     assert [name for _, name, _ in streams[0]].count("turn_resumed") == 1
     assert (tmp_path / "paid.txt").read_text() == "5\n"
+
+
+@pytest.mark.parametrize("moment", ["accepted", "paid"])
+def test_a_background_response_is_finished_after_its_server_was_killed(start, model, tmp_path, moment):
+    """By the next one, whose clients need only its id; the tool ran once."""
+    server = start()
+    body = {"model": "flexchat", "input": "Pay and tell.", "background": True}
+    made = CLIENT.post(f"{server.url}v1/responses", json=body).json()
+    assert made["status"] in ("queued", "in_progress")
+
+    def show():
+        return CLIENT.get(f"{server.url}v1/responses/{made['id']}").json()
+
+    while moment == "paid" and len(model.asked) < 2:
+        assert show()["status"] in ("queued", "in_progress")
+    server.kill()
+    server = start()
+    model.allowed.release(10 * WORDS)
+    while (shown := show())["status"] in ("queued", "in_progress"):
+        pass
+    assert (shown["id"], shown["status"]) == (made["id"], "completed")
+    text = "".join(part["text"] for item in shown["output"] for part in item["content"])
+    assert text.endswith(f".{WORDS - 1} ")
+    assert (tmp_path / "paid.txt").read_text() == "5\n"

@@ -502,13 +502,11 @@ class FlexChat:
         return handles
 
     async def _migrate_media(self) -> None:
-        if self._has_migrated or self.conversations is None:
-            return
-        store = self.conversations.store
-        if not hasattr(store, "media"):
+        media = None if self.conversations is None else self.conversations.media
+        if self._has_migrated or media is None:
             return
         try:
-            self._has_migrated = not await store.media.migrate()
+            self._has_migrated = not await media.migrate()
         except StorageError as error:  # the turns are read as they are, and others must not wait for them
             self._has_migrated = True
             log.warning("the media of older turns stay in their JSON until the next start: %s", error)
@@ -758,8 +756,7 @@ class FlexChat:
         Raises:
             ChatRequestError: No conversations are kept, or their store keeps media within the messages.
         """
-        store = None if self.conversations is None else self.conversations.store
-        media: MediaStore | None = getattr(store, "media", None)
+        media = None if self.conversations is None else self.conversations.media
         if media is None:
             raise ChatRequestError("no media are kept: they need conversations, in a store that keeps media")
         return media
@@ -1040,8 +1037,8 @@ class FlexChat:
         is_apart = effects.is_fixed or not hasattr(store, "ledger")
         apart = (effects.ledger if is_apart else None, journal)
         self.conversations = Conversations(store, apart=[each for each in apart if each is not None])
-        if hasattr(store, "media"):
-            store.media.quota_bytes = self.config.media.quota_bytes
+        if (media := self.conversations.media) is not None:
+            media.quota_bytes = self.config.media.quota_bytes
         effects.questions, effects.is_apart = journal or getattr(store, "journal", None), is_apart
         return ConversationRecorder(
             store, journal, lease_s=effects.lease_s, keep_s=effects.keep_s, run_by=self._about_runs, effects=effects
@@ -1081,11 +1078,10 @@ class FlexChat:
         """Return a request whose attachments have their bytes. Raises ChatRequestError, StorageError."""
         if not request.attachments:
             return request
-        recorder = self._engine.recorder
         reader = AttachmentReader(
             max_bytes=self.config.media.max_bytes,
             fetcher=self.fetcher,
-            store=None if recorder is None else getattr(recorder.store, "media", None),
+            store=None if self.conversations is None else self.conversations.media,
             tenant=request.tenant,
         )
         return attrs.evolve(request, attachments=await reader.read(request.attachments))

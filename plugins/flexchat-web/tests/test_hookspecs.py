@@ -68,7 +68,7 @@ async def test_a_model_that_only_a_fact_names_joins_the_list(with_plugin):
             async def told(call, chat, ids):
                 return dict.fromkeys(ids, True)
 
-            yield web.ModelFact(name="acme", schema={"type": "boolean"}, told=told, named=lambda chat: ["robot/r2"])
+            yield web.ModelFact(name="acme", schema={"type": "boolean"}, values=told, models=lambda chat: ["robot/r2"])
 
     client = with_plugin(Names())
 

@@ -20,7 +20,7 @@ from ..domain import (
 )
 from ..domain.conversation import turn_to_dict
 from ..domain.prices import Cost
-from ..plugin.contracts import ConversationStore, EffectLedger, SeparateJournal
+from ..plugin.contracts import ConversationStore, EffectLedger, MediaStore, SeparateJournal, media_store_of
 
 _MAX_RESULT_CHARS = 500
 _FENCE = "```"
@@ -47,6 +47,11 @@ class Conversations:
         self.store = store
         self.tenant = tenant
         self._apart = apart
+
+    @property
+    def media(self) -> MediaStore | None:
+        """Where the bytes of media are, once for each tenant; None if they are within the messages."""
+        return media_store_of(self.store)
 
     def of(self, tenant: str) -> Conversations:
         """Return the conversations of another tenant."""

@@ -364,6 +364,12 @@ class MediaStore(Protocol):
         """
 
 
+def media_store_of(store: ConversationStore | TurnJournal) -> MediaStore | None:
+    """Return where a store keeps the bytes of media, once for each tenant; None if they are within its rows."""
+    media: MediaStore | None = getattr(store, "media", None)
+    return media
+
+
 class KeepingCounters(ConversationStore, Protocol):
     """A conversation store that also has counters."""
 

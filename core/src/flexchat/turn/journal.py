@@ -57,7 +57,7 @@ from ..domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEn
 from ..domain.questions import PendingQuestion, Question, Reply
 from ..errors import FlexChatError, LostTurnError, UnknownMediaError
 from ..plugin.call import Call
-from ..plugin.contracts import TurnJournal
+from ..plugin.contracts import TurnJournal, media_store_of
 from ..schema.answer_format import answer_format
 from .live_questions import reply_in
 
@@ -103,7 +103,7 @@ class Journal:
             media: Of the recorded steps: see ``read_media``.
         """
         self.turn = turn
-        self.media: dict[str, bytes] | None = {} if hasattr(store, "media") else None
+        self.media: dict[str, bytes] | None = None if media_store_of(store) is None else {}
         self._recorded_media = media or {}
         self.is_closed = self.has_slot = False
         self.traceparent = ""
@@ -469,10 +469,10 @@ def _place_of(place: str, digest: str, question: Question) -> _Place:
 async def read_media(store: TurnJournal, entries: Sequence[JournalEntry], *, tenant: str) -> dict[str, bytes]:
     """Return the media of recorded steps by their digests. Raises StorageError."""
     media: dict[str, bytes] = {}
-    if hasattr(store, "media"):
+    if (media_store := media_store_of(store)) is not None:
         for digest in digests_in(json.dumps(entry.data, separators=(",", ":"), default=str) for entry in entries):
             with contextlib.suppress(UnknownMediaError):  # an argument may look like one
-                media[digest] = await store.media.read(digest, tenant=tenant)
+                media[digest] = await media_store.read(digest, tenant=tenant)
     return media
 
 

@@ -110,5 +110,5 @@ def flexchat_web_model_facts(web: Web) -> Iterable[ModelFact]:
     from .web.records import STATUS, records_of
 
     yield web.ModelFact(
-        name="validation", schema=STATUS, told=records_of, named=lambda chat: table_of(chat.config).models
+        name="validation", schema=STATUS, values=records_of, models=lambda chat: table_of(chat.config).models
     )

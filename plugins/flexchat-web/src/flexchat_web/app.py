@@ -268,7 +268,7 @@ class WebApp:
             secure=is_secure(scope, headers),
             session=session_of(headers),
             is_stranger=scope["flexchat.stranger"],
-            held=upload.held,
+            files=upload.files,
         )
 
     async def _page(self, path: str, scope: Scope) -> Response:

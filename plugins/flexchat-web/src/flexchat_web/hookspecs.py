@@ -77,5 +77,5 @@ def flexchat_web_model_facts(web: Web) -> Iterable[ModelFact]:  # type: ignore[e
             async def prices(call, chat, ids):
                 return {id: {"usd": 0.0} for id in ids}
 
-            yield web.ModelFact(name="price", schema={"type": "object"}, told=prices)
+            yield web.ModelFact(name="price", schema={"type": "object"}, values=prices)
     """

@@ -43,7 +43,7 @@ class Call:
         secure: Whether the browser talks TLS, to this server or to a proxy in front of it.
         session: Id of the browser's session; empty if it has none.
         is_stranger: Whether it has no token where one is required, or came by a name that is not the server's.
-        held: Files of its body by their SHA-256 digest, if the server keeps no media.
+        files: Those of its body by their SHA-256 digest, if the server keeps no media.
     """
 
     serving: Serving
@@ -61,7 +61,7 @@ class Call:
     secure: bool = False
     session: str = ""
     is_stranger: bool = False
-    held: Mapping[str, bytes] = attrs.field(factory=dict, repr=False)
+    files: Mapping[str, bytes] = attrs.field(factory=dict, repr=False)
 
     @property
     def user(self) -> str:
@@ -76,7 +76,7 @@ class Upload:
     Attributes:
         pieces: The body. Reading it raises ApiError (408: it arrives too slowly) and ClientDisconnect.
         length: Bytes, as its sender states them; None if it does not.
-        held: Files by their digest, if the server keeps no media; filled while a form is read.
+        files: Those received, by their digest, if the server keeps no media; filled while a form is read.
     """
 
     serving: Serving
@@ -84,7 +84,7 @@ class Upload:
     content_type: str
     pieces: AsyncGenerator[bytes, None]
     length: int | None = None
-    held: dict[str, bytes] = attrs.field(factory=dict)
+    files: dict[str, bytes] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -227,14 +227,14 @@ class Operations:
     A handler takes the call and, if it has a second parameter, the current chat, which is lent to it.
 
     Args:
-        tag, problems: Those of operations that declare no others.
+        common: Fields of Operation, for operations that declare no others.
 
     Attributes:
         declared: The operations, in the order of their handlers.
     """
 
-    def __init__(self, tag: Tag, *, problems: tuple[int, ...] = ()) -> None:
-        self._common: dict[str, Any] = {"tag": tag, "problems": problems}
+    def __init__(self, tag: Tag, **common: Any) -> None:
+        self._common = {"tag": tag, **common}
         self.declared: list[Operation] = []
 
     def __call__(
@@ -274,14 +274,14 @@ class ModelFact:
     Attributes:
         name: Its key in the entry of a model.
         schema: JSON Schema of its value.
-        told: From a call, the chat and the ids of models ("LLM/MODEL") to the values, by id.
-        named: From the chat to models that join the list though no rule names them and no LLM lists them.
+        values: From a call, the chat and the ids of models ("LLM/MODEL") to the values, by id.
+        models: From the chat to models that join the list though no rule names them and no LLM lists them.
     """
 
     name: str
     schema: Schema
-    told: Callable[[Call, FlexChat, Sequence[str]], Awaitable[Mapping[str, Any]]]
-    named: Callable[[FlexChat], Iterable[str]] = lambda _: ()
+    values: Callable[[Call, FlexChat, Sequence[str]], Awaitable[Mapping[str, Any]]]
+    models: Callable[[FlexChat], Iterable[str]] = lambda _: ()
 
 
 @attrs.frozen(kw_only=True)

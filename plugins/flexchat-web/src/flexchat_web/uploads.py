@@ -39,8 +39,7 @@ FILE_NAME = r"^[^/\\\x00-\x1f\x7f]{1,200}$"
 
 def media_store(chat: FlexChat) -> MediaStore | None:
     """Return the store that keeps media; None if none does."""
-    store: MediaStore | None = None if chat.conversations is None else getattr(chat.conversations.store, "media", None)
-    return store
+    return None if chat.conversations is None else chat.conversations.media
 
 
 @attrs.frozen(kw_only=True)
@@ -71,7 +70,7 @@ async def receive_file(
         if store is None:
             data = b"".join([piece async for piece in reading])
             digest = hashlib.sha256(data).hexdigest()
-            upload.held[digest] = data
+            upload.files[digest] = data
         else:
             try:
                 digest = await store.add(reading, tenant=upload.tenant, max_bytes=most)

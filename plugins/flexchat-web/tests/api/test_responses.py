@@ -163,6 +163,27 @@ async def test_tools_of_both_sides(asking, told, stream, way):
         assert roles(sent(told)) == ["user", "assistant", "tool", "tool", "assistant", "user"]
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("background", [False, True])
+async def test_calls_of_the_client_wait_beside_an_approval(asking, told, stream, background):
+    """The response has them once there is a reply; then it goes on with their results."""
+    pay = {"name": "pay", "description": "Pay.", "effect": "write", "approve": True, "parameters": {"type": "object"}}
+    told.tables["tools"]["registry"].append({**pay, "implementation": {"type": "mock", "mock_response": "paid"}})
+    client = await asking(calls(("look", {}), ("pay", {}), ("get_weather", {"city": "Rome"})), says("A cloud."))
+    more = {"background": True} if background else {"stream": stream}
+    first = await ask(client, "Look, and pay!", tools=[LOOK], **more)
+    while not (questions := (await client.get("/../api/questions", cast_to=dict[str, list[dict]]))["questions"]):
+        pass
+    assert (await client.responses.retrieve(first.id)).output == []
+    await client.post(f"/../api/questions/{questions[0]['id']}/reply", body={"action": "accept"}, cast_to=dict)
+    done = await ended(client, first.id)
+    assert (done.status, [item.type for item in done.output]) == ("completed", ["function_call"])
+    second = await ask(client, output_of(done), stream, tools=[LOOK], previous_response_id=first.id)
+    assert second.output_text == "A cloud."
+    contents = [message.content for message in sent(told) if message.role == "tool"]
+    assert (contents[0], "paid" in contents[1], "21" in contents[2]) == ("a cloud", True, True)
+
+
 @pytest.mark.parametrize("store", [True, False])
 async def test_instructions_come_with_the_outputs_of_calls(asking, told, store):
     """They stand before the dialogue, not after the results."""

@@ -167,22 +167,19 @@ class HeldAnswers:
         Raises:
             StorageError: The store cannot be read.
         """
-        held = self._held.get((tenant, turn))
-        if held is not None:
-            return held.messages if time.monotonic() - held.at < HELD_S else None
+        answer = self._held.get((tenant, turn))
+        if answer is not None:
+            return answer.messages if time.monotonic() - answer.at < HELD_S else None
         if chat.conversations is None:
             return None
-        own = chat.conversations.of(tenant)
+        own, entry = chat.conversations.of(tenant), None
         try:
-            (kept,) = await own.turns(PREFIX + turn, last=1)
-            if datetime.fromisoformat(kept.at) < datetime.now(UTC) - timedelta(seconds=HELD_S):
+            (entry,) = await own.turns(PREFIX + turn, last=1)
+            if datetime.fromisoformat(entry.at) < datetime.now(UTC) - timedelta(seconds=HELD_S):
                 return None
         except UnknownConversationError:
-            found = await kept_turn_of(chat, tenant, turn)
-            if found is None:
-                return None
-            kept = found
-        return inside_of(kept.messages)
+            entry = await kept_turn_of(chat, tenant, turn)
+        return None if entry is None else inside_of(entry.messages)
 
     def soft(self, tenant: str, call: str) -> tuple[Message, ...] | None:
         """Return the answer that began with a call of this id, if it is remembered."""
@@ -245,7 +242,7 @@ def open_calls(messages: Sequence[Message]) -> list[ToolCall]:
 
 
 async def with_held(
-    entries: Sequence[Any], held: HeldAnswers, chat: FlexChat, tenant: str, name: str = "messages"
+    entries: Sequence[Any], answers: HeldAnswers, chat: FlexChat, tenant: str, name: str = "messages"
 ) -> list[Any]:
     """Return messages as read_history reads them, in which held answers take the place of what the client has of them.
 
@@ -257,12 +254,12 @@ async def with_held(
     ids: dict[str, str] = {}
     for at, entry in enumerate(entries):
         if isinstance(entry, Mapping) and "held" in entry:
-            found = await held.find(chat, tenant, entry["held"])
-            if found is None:
+            messages = await answers.find(chat, tenant, entry["held"])
+            if messages is None:
                 text = f"{entry['place']}: its response is not stored here, or belongs to another tenant"
                 raise ApiError(400, text, kind="request", param=entry["place"], code=None)
-            ids.update({id_of(entry["held"], at): call.id for at, call in enumerate(open_calls(found))})
-            result += found
+            ids.update({id_of(entry["held"], at): call.id for at, call in enumerate(open_calls(messages))})
+            result += messages
             continue
         calls = entry.get("tool_calls") if isinstance(entry, Mapping) else None
         if isinstance(entry, Mapping) and entry.get("role") == "tool":
@@ -271,13 +268,13 @@ async def with_held(
             continue
         call_ids = [call.get("id") or "" for call in calls or ()]
         matches = [match for id in call_ids if (match := _ID.fullmatch(id))]
-        messages = held.soft(tenant, call_ids[0]) if call_ids and not matches else None
+        messages = answers.soft(tenant, call_ids[0]) if call_ids and not matches else None
         for match in matches:
-            found = await held.find(chat, tenant, match[1])
-            numbered = dict(enumerate(open_calls(found or ())))
-            if found is None or int(match[2]) not in numbered:
+            messages = await answers.find(chat, tenant, match[1])
+            numbered = dict(enumerate(open_calls(messages or ())))
+            if messages is None or int(match[2]) not in numbered:
                 raise unknown_call(match[0], f"{name}[{at}].tool_calls[{call_ids.index(match[0])}].id")
-            ids[match[0]], messages = numbered[int(match[2])].id, found
+            ids[match[0]] = numbered[int(match[2])].id
         if messages is None:
             result.append(entry)
             continue

@@ -102,7 +102,7 @@ async def _chat(call: Call) -> Reply:
     """Answer a message; with stream, or if the client accepts text/event-stream, as events."""
     body, turns = call.body, call.serving.shared(Turns)
     request = {**_request_fields(body), **_options(body), "conversation": body.get("conversation")}
-    request["attachments"] = attachments_of(body.get("attachments"), call.held)
+    request["attachments"] = attachments_of(body.get("attachments"), call.files)
     if body.get("questions"):  # a client that does not show questions must not be waited for
         request["on_question"] = wait_for_answer
     if body.get("accept") or call.serving.settings.accept_only:

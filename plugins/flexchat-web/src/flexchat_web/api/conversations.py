@@ -96,7 +96,7 @@ async def show_conversation(call: Call) -> Reply:
     async with _own(call) as conversations:
         info = await conversations.get(call.path["id"])
         turns = await conversations.turns(call.path["id"])
-        is_kept = hasattr(conversations.store, "media")
+        is_kept = conversations.media is not None
     rules = [{"rule": name, "turns": n, "cost": cost.to_dict()} for name, (n, cost) in cost_by_rule(turns).items()]
     return Json({**_info(info), "rules": rules, "turns": [kept_turn(turn, is_kept=is_kept) for turn in turns]})
 

@@ -20,14 +20,14 @@ from ..operations import Call, Json, Operations, Reply
 from ..problems import ApiError
 from ..shapes import WORDS, listed, record
 from .models import chosen_model
-from .openai import PHASES
+from .openai import ASKS_MODEL, PHASES
 
 MAX_TEXTS = 2_048
 
 _VECTOR = {"anyOf": [listed(float), shapes.TEXT]}
 _USAGE = record({"prompt_tokens": int, "total_tokens": int})
 
-operation = Operations("openai")
+operation = Operations("openai", openai_errors=True)
 
 
 def _refusal(body: Any) -> str | None:
@@ -63,8 +63,7 @@ def _refusal(body: Any) -> str | None:
             "usage": _USAGE,
         }
     ),
-    problems=(404, 422, 429, 502, 503, 504),
-    openai_errors=True,
+    **ASKS_MODEL,
 )
 async def create_embeddings(call: Call, chat: FlexChat) -> Reply:
     """Turn texts into vectors. The model flexchat is the configuration's embedding; LLM/MODEL is that of an LLM."""

@@ -88,7 +88,7 @@ def named_models(serving: Serving, chat: FlexChat) -> dict[str, tuple[str, str]]
     for service in chat.config.llms:
         add(service, None)
     for fact in serving.shared(ModelLists).facts:
-        for model_id in fact.named(chat):
+        for model_id in fact.models(chat):
             add(*model_id.partition("/")[::2])
     return models
 
@@ -128,7 +128,7 @@ async def list_models(call: Call, chat: FlexChat) -> Reply:
     # One that a rule names may be tried even if its LLM lists none.
     for model_id, (llm, model) in by_config.items():
         offered.setdefault(model_id, (llm, ModelInfo(id=model)))
-    facts = {fact.name: await fact.told(call, chat, [*offered]) for fact in call.serving.shared(ModelLists).facts}
+    facts = {fact.name: await fact.values(call, chat, [*offered]) for fact in call.serving.shared(ModelLists).facts}
     entries = [
         _entry(model_id, llm, model, default=model_id in by_config)
         | {name: values[model_id] for name, values in facts.items()}

@@ -154,7 +154,13 @@ def _refusal(body: Any) -> str | None:
     return unread_message(fields.get("messages"))
 
 
-operation = Operations("openai")
+operation = Operations("openai", openai_errors=True)
+
+ASKS_MODEL: Mapping[str, Any] = {"problems": (404, 422, 429, 502, 503, 504)}
+"""Fields of operations that ask a model."""
+
+ANSWERS: Mapping[str, Any] = {**ASKS_MODEL, "max_body_bytes": 32 * 1024 * 1024, "streams": True, "takes_key": True}
+"""Fields of operations that answer messages."""
 
 
 class Repeats:
@@ -205,12 +211,8 @@ def _in_short(value: Any) -> Any:
     "/v1/chat/completions",
     body=_COMPLETIONS,
     refusal=_refusal,
-    max_body_bytes=32 * 1024 * 1024,
     answer=_COMPLETION,
-    problems=(404, 422, 429, 502, 503, 504),
-    streams=True,
-    takes_key=True,
-    openai_errors=True,
+    **ANSWERS,
 )
 async def create_chat_completion(call: Call) -> Reply:
     """Create a chat completion, as OpenAI's API does. The configuration's tools run on the server."""
@@ -378,14 +380,14 @@ def _no_model(name: str, names: list[str]) -> ApiError:
     return ApiError(404, text, kind="model-not-found", param="model", code="model_not_found")
 
 
-@operation("GET", "/v1/models", answer=record({"object": str, "data": listed(_MODEL)}), openai_errors=True)
+@operation("GET", "/v1/models", answer=record({"object": str, "data": listed(_MODEL)}))
 async def list_openai_models(call: Call, chat: FlexChat) -> Reply:
     """List the available models: flexchat (the six phases) and those named in the configuration."""
     names = [PHASES, *named_models(call.serving, chat)]
     return Json({"object": "list", "data": [_model(call, name) for name in names]})
 
 
-@operation("GET", "/v1/models/{id:path}", answer=_MODEL, problems=(404,), openai_errors=True)
+@operation("GET", "/v1/models/{id:path}", answer=_MODEL, problems=(404,))
 async def show_openai_model(call: Call, chat: FlexChat) -> Reply:
     """Return one model."""
     names = [PHASES, *named_models(call.serving, chat)]

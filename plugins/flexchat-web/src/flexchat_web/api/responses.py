@@ -50,7 +50,7 @@ from .caller_tools import (
 )
 from .chat import REPLAYED
 from .content_parts import ContentReader
-from .openai import ABANDONED_S, PHASES, Reading, Repeats, cancelled, digest_of, happenings_of, with_options
+from .openai import ABANDONED_S, ANSWERS, PHASES, Reading, Repeats, cancelled, digest_of, happenings_of, with_options
 from .openai_format import Dialogue, read_media, read_messages, waits_for
 from .responses_format import (
     REQUEST,
@@ -68,7 +68,7 @@ from .responses_format import (
 from .served import ServedTurn
 from .turns import Turns
 
-operation = Operations("openai", problems=(404, 503))
+operation = Operations("openai", openai_errors=True, problems=(404, 503))
 
 
 @attrs.define
@@ -94,12 +94,8 @@ class _Reading(Reading):
     "/v1/responses",
     body=REQUEST,
     refusal=refusal,
-    max_body_bytes=32 * 1024 * 1024,
     answer=RESPONSE,
-    problems=(404, 422, 429, 502, 503, 504),
-    streams=True,
-    takes_key=True,
-    openai_errors=True,
+    **ANSWERS,
 )
 async def create_response(call: Call) -> Reply:
     """Create a response, as OpenAI's API does: a turn, stored in a conversation unless store is false."""
@@ -167,21 +163,21 @@ async def _read_request(call: Call, chat: FlexChat, reading: _Reading, key: str)
         ApiError: 400: something of it cannot be read, or done; 404: there is no such response.
         StorageError: The conversation cannot be read.
     """
-    given = call.body
-    body, is_stored = completions_body(given), given.get("store") is not False
-    given.pop("input")  # nothing else needs its media, while the turn may take minutes
-    can_store = chat.conversations is not None and given["model"] == PHASES
-    named, previous = given.get("conversation"), given.get("previous_response_id")
+    fields = call.body
+    body, is_stored = completions_body(fields), fields.get("store") is not False
+    fields.pop("input")  # nothing else needs its media, while the turn may take minutes
+    can_store = chat.conversations is not None and fields["model"] == PHASES
+    conversation, previous = fields.get("conversation"), fields.get("previous_response_id")
     for name in ("background", "conversation", "previous_response_id"):
-        if given.get(name) and not can_store:
+        if fields.get(name) and not can_store:
             why = f"the model '{PHASES}'" if chat.conversations is not None else "a configuration with conversations"
             raise _refused(name, f"{name}: this needs {why}")
     if previous:
         row = await _row(chat, call.tenant, previous)
         reading.conversation, reading.previous = row.conversation, previous
         await _refuse_earlier(chat, call.tenant, row, key)
-    elif named:
-        reading.conversation = named if isinstance(named, str) else named["id"]
+    elif conversation:
+        reading.conversation = conversation if isinstance(conversation, str) else conversation["id"]
     elif is_stored and can_store:
         reading.conversation = _id_for(call.tenant, key, "conversation")
     entries = await read_media(body["messages"], ContentReader(chat, call.tenant))
@@ -240,8 +236,8 @@ def _with_ids(messages: Sequence[Message], id: str) -> list[Message]:
 
 
 async def _dialogue(call: Call, chat: FlexChat, entries: Sequence[Any]) -> Dialogue:
-    held = call.serving.shared(HeldAnswers)
-    return read_messages(await with_held(entries, held, chat, call.tenant, "input"), "input")
+    answers = call.serving.shared(HeldAnswers)
+    return read_messages(await with_held(entries, answers, chat, call.tenant, "input"), "input")
 
 
 def _id_for(tenant: str, key: str, what: str) -> str:
@@ -278,13 +274,13 @@ def _refused(param: str, text: str) -> ApiError:
     return ApiError(400, text, kind="request", param=param, code=None)
 
 
-@operation("GET", "/v1/responses/{id}", answer=RESPONSE, openai_errors=True)
+@operation("GET", "/v1/responses/{id}", answer=RESPONSE)
 async def show_response(call: Call, chat: FlexChat) -> Reply:
     """Return a stored response: as far as it has got, if it runs in the background."""
     return Json(await _read_response(chat, call.tenant, await _row(chat, call.tenant, call.path["id"])))
 
 
-@operation("POST", "/v1/responses/{id}/cancel", answer=RESPONSE, problems=(404, 409, 503), openai_errors=True)
+@operation("POST", "/v1/responses/{id}/cancel", answer=RESPONSE, problems=(404, 409, 503))
 async def cancel_response(call: Call, chat: FlexChat) -> Reply:
     """Cancel a response that runs in the background, wherever it runs. One that has ended does not change."""
     row = await _row(chat, call.tenant, call.path["id"])
@@ -300,7 +296,6 @@ async def cancel_response(call: Call, chat: FlexChat) -> Reply:
     "GET",
     "/v1/responses/{id}/input_items",
     answer=record({"object": str, "data": listed(dict), "has_more": bool}, first_id=str | None, last_id=str | None),
-    openai_errors=True,
 )
 async def list_input_items(call: Call, chat: FlexChat) -> Reply:
     """List what a stored response was the answer to: the user's message, or results of the client's tools."""
@@ -317,7 +312,6 @@ async def list_input_items(call: Call, chat: FlexChat) -> Reply:
     "/v1/responses/{id}",
     answer=record({"id": str, "object": str, "deleted": bool}),
     problems=(404, 409, 503),
-    openai_errors=True,
 )
 async def delete_response(call: Call, chat: FlexChat) -> Reply:
     """Delete a stored response with its conversation, if that has no other."""

@@ -179,8 +179,8 @@ def entries_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:
     Raises:
         ApiError: 400: an item cannot be read.
     """
-    given = body["input"]
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    source = body["input"]
+    items = [{"role": "user", "content": source}] if isinstance(source, str) else source
     entries: list[dict[str, Any]] = []
     if body.get("instructions"):
         entries.append({"role": "system", "content": body["instructions"]})
