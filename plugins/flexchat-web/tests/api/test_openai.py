@@ -229,3 +229,13 @@ async def test_what_cannot_be_had_is_refused_in_a_sentence(asking, more, said):
     assert said in caught.value.body["message"]
     assert caught.value.param.startswith(next(iter(more)))
     assert set(caught.value.body) == {"message", "type", "param", "code"}
+
+
+@pytest.mark.parametrize("kind", [["text"], {"a": 1}, None, 3])
+@pytest.mark.parametrize("path", ["chat/completions", "responses"])
+async def test_a_part_whose_type_is_no_text_is_refused(new_client, path, kind):
+    """400, not 500."""
+    client = await new_client()
+    field = "messages" if path == "chat/completions" else "input"
+    body = {"model": "flexchat", field: [{"role": "user", "content": [{"type": kind, "text": "x"}]}]}
+    assert (await client.post(f"/v1/{path}", json=body)).status_code == 400

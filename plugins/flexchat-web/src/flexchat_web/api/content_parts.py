@@ -38,7 +38,7 @@ def unread_part(content: Any, place: str) -> str | None:
     """Return the sentence that refuses the first part of a kind that is not read; None if there is none."""
     for index, part in enumerate(content if isinstance(content, list) else ()):
         kind = part.get("type") if isinstance(part, dict) else None
-        if isinstance(part, dict) and kind not in KINDS:
+        if isinstance(part, dict) and kind not in [*KINDS]:  # it may be a list
             return f"{place}[{index}]: this server reads {_READ} parts, not {kind!r:.40}"
     return None
 

@@ -108,7 +108,9 @@ def unread_message(messages: Any) -> str | None:
 def has_media(message: Mapping[str, Any]) -> bool:
     """Return whether a message has a part that is not a text."""
     content = message.get("content")
-    return isinstance(content, list) and any(isinstance(part, dict) and part.get("type") in MEDIA for part in content)
+    return isinstance(content, list) and any(
+        isinstance(part, dict) and part.get("type") in [*MEDIA] for part in content
+    )
 
 
 Calls = Callable[[Turn], Awaitable[list[tuple[str, flexchat.ToolCall]]]]
