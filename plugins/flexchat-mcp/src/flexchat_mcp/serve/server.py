@@ -93,6 +93,7 @@ class McpServer:
             catalog = self._catalogs.get(chat)
             if catalog is None:
                 catalog = self._catalogs[chat] = Catalog(chat)
+                self.server.get_tool_input_schema = None
             traceparent = (ctx.meta or {}).get("traceparent")
             if isinstance(traceparent, str):  # of a task of its own, like the variable
                 current_traceparent.set(traceparent)
@@ -141,7 +142,12 @@ class McpServer:
 
     async def _list_tools(self, ctx: Context, params: Any) -> dict[str, Any]:
         async with self.caller(ctx) as caller:
-            return {"tools": [*await caller.catalog.listed_tools()]}
+            tools = await caller.catalog.listed_tools()
+            if not caller.chat.tools.sources.by_name:
+                # The SDK lists the tools before each call, to compare headers with their schemas, until it has these.
+                schemas = {tool["name"]: tool["inputSchema"] for tool in tools}
+                self.server.get_tool_input_schema = schemas.get
+            return {"tools": tools}
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
         async with self.caller(ctx) as caller:
