@@ -106,6 +106,37 @@ def test_stdout_has_messages_only_and_garbage_is_survived(folder):
     assert (rest, server.returncode) == ("", 0)
 
 
+@pytest.mark.slow
+def test_an_endless_line_is_skipped_and_takes_no_memory(folder):
+    with (folder / "flexchat.toml").open("a") as config:
+        config.write("max_bytes = 10_000\n")
+    ping = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "ping"}).encode() + b"\n"
+    command, pipes = [FLEXCHAT, "--verbose", "mcp", "serve"], {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, **pipes) as server:
+        server.stdin.write(ping)
+        server.stdin.flush()
+        server.stdout.readline()
+        before = peak_kib(server.pid)
+        for _ in range(200):
+            server.stdin.write(b"x" * 2**20)
+        server.stdin.write(b"\n" + ping)
+        server.stdin.flush()
+        answer = json.loads(server.stdout.readline())
+        after = peak_kib(server.pid)
+        server.stdin.close()
+        errors = server.stderr.read().decode()
+
+    assert answer == {"jsonrpc": "2.0", "id": 7, "result": {}}
+    assert after - before < 20_000
+    assert "mcp_server.max_bytes" in errors
+    assert server.returncode == 0
+
+
+def peak_kib(process):
+    (line,) = [line for line in Path(f"/proc/{process}/status").read_text().splitlines() if "VmHWM" in line]
+    return int(line.split()[1])
+
+
 WITHOUT_TABLE = """
 import asyncio, sys
 import httpx

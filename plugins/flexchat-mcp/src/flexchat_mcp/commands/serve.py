@@ -48,6 +48,7 @@ def serve(context: CommandContext, tenant: str, client: str | None) -> None:
 async def _serve(chat: FlexChat, tenant: str) -> None:
     from mcp.server.stdio import stdio_server
 
+    from ..serve.lines import input_lines
     from ..serve.server import McpServer
     from ..serve.settings import McpServerConfig
 
@@ -58,9 +59,10 @@ async def _serve(chat: FlexChat, tenant: str) -> None:
     if chat.config.questions.expires_s is None:
         chat.questions_expire_s = QUESTIONS_EXPIRE_S
     async with chat:
-        server = McpServer(lend, chat.config.tables.get("mcp_server") or McpServerConfig(), tenant=tenant)
+        settings = chat.config.tables.get("mcp_server") or McpServerConfig()
+        server = McpServer(lend, settings, tenant=tenant)
         try:
-            async with stdio_server() as (reading, writing):
+            async with stdio_server(stdin=input_lines(settings.max_bytes)) as (reading, writing):
                 await server.server.run(reading, writing, server.server.create_initialization_options())
         finally:
             await server.aclose()
