@@ -106,6 +106,7 @@ from .errors import (
     ProviderTimeoutError as ProviderTimeoutError,
     RequestRefusedError as RequestRefusedError,
     CeilingReachedError as CeilingReachedError,
+    NotPermittedError as NotPermittedError,
     LastRequestError as LastRequestError,
     ResponseFormatError as ResponseFormatError,
     RetrievalError as RetrievalError,

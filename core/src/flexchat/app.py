@@ -52,6 +52,7 @@ from .domain.version import __version__
 from .errors import (
     ChatClosedError,
     ChatRequestError,
+    NotPermittedError,
     ProviderError,
     ProviderProtocolError,
     ProviderRequestError,
@@ -65,7 +66,7 @@ from .errors import (
 from .events.log import EventLog
 from .events.sink import Feed
 from .llms.llm import LLM
-from .plugin.call import Call, Origin, Report, current_call, current_info, current_turn, place_within
+from .plugin.call import Call, Origin, Report, current_call, current_info, current_principal, current_turn, place_within
 from .plugin.contracts import ChatProvider, ConversationStore, MediaStore, SeparateJournal, TurnJournal
 from .plugin.foreign import ForeignError, contained
 from .plugin.hooks import AppInfo, ModelRequest
@@ -142,7 +143,8 @@ class FlexChat:
             recorder=self._recorder(store, parts.journal) if store is not None else None,
             mask=parts.mask,
         )
-        tool_names = tuple(tool.name for tool in parts.tools.get_registry().own())
+        tool_names = tuple(tool.name for tool in parts.tools.every_tool.own())
+        parts.tools.restrict_listings()
         self._about = AppInfo(llms=parts.packages, tools=tool_names, chat=self)
         self._is_open = self._is_closed = self._has_migrated = False
         self._process: int | None = None  # the one that uses it, once one does
@@ -663,12 +665,15 @@ class FlexChat:
             resume: Whether a suspended turn goes on here; else ``resume_interrupted`` of some process takes it up.
 
         Raises:
+            NotPermittedError: ``current_principal`` lacks the permission "approve".
             UnknownQuestionError: There is none.
             ClosedQuestionError: It has a reply, has expired, or its turn has ended.
             InvalidReplyError: The reply does not fit the question.
             StorageError: It cannot be recorded.
         """
         self._refuse_if_closed()
+        if self.hooks.restricts and (why := self.hooks.refusal(current_info(tenant), "approve")) is not None:
+            raise NotPermittedError(f"this reply is not permitted: {why}")
         row = await answer(self._engine.parts.questions, id, reply, tenant=tenant, by=by)
         if row is None or not resume:
             return None
@@ -1157,8 +1162,10 @@ class FlexChat:
         request = read_request(
             message, options, message_chars=limits.message_chars, stores=self.stores, variables=variables
         )
+        if request.principal is None and (principal := current_principal.get()) is not None:
+            request = attrs.evolve(request, principal=principal)
         if request.caller_tools:
-            self.tools.get_registry().refuse_clashes(request.caller_tools)
+            self.tools.every_tool.refuse_clashes(request.caller_tools)
         return request
 
 

@@ -393,6 +393,10 @@ class RequestRefusedError(FlexChatError):
     """A plugin refuses to let a request go to a model; see flexchat_before_model_request. Nothing was sent."""
 
 
+class NotPermittedError(RequestRefusedError):
+    """The principal's roles do not permit this; the text names what and why."""
+
+
 class CeilingReachedError(RequestRefusedError):
     """A budget or a limit of the config has no room for this.
 

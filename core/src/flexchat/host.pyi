@@ -86,6 +86,7 @@ from .llms.llm import Llms as Llms
 from .plugin.call import (
     current_call as current_call,
     current_info as current_info,
+    current_principal as current_principal,
     current_traceparent as current_traceparent,
     current_turn as current_turn,
     traceparent_here as traceparent_here,

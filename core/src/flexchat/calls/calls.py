@@ -94,7 +94,7 @@ class ToolExecutor:
         core: list[Step] = [
             ReportCall(parts.hooks.tell_call, mask, outcomes),
             Recall(claim),
-            LookUp(registry, sources),
+            LookUp(registry, sources, parts.hooks.refusal if parts.hooks.restricts else None),
             CheckArguments(prepared, outcomes),
             *([Authorize(gates, outcomes)] if gates else []),
             Approve(mask),

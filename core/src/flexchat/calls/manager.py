@@ -9,8 +9,9 @@ from typing import Any
 import attrs
 
 from ..config.model import ResponseRule, ToolEntry, ToolsTable
-from ..domain import Implementation, ToolDefinition
+from ..domain import Implementation, ToolDefinition, TurnInfo
 from ..errors import FlexChatError, ToolDefinitionError, did_you_mean
+from ..plugin.call import current_info
 from ..plugin.contracts import ClosableFetcher
 from ..plugin.host import PluginHost
 from ..tools.python_function import FunctionTool, tool
@@ -37,6 +38,7 @@ class ToolManager:
         calls: Runs tool calls through their steps.
         effects: The ledger of what its tools change, as this process uses it.
         fetcher: What its tools send requests with; None if it was given none.
+        is_restricted: See ``restrict_listings``: a chat calls it once its configuration has been checked.
 
     Source: requirements TC-15, TC-67 to TC-70, C7, C8, C9.
     """
@@ -53,6 +55,7 @@ class ToolManager:
         self._parts = parts or ToolParts()
         self.fetcher, self.effects = self._parts.fetcher, self._parts.effects
         self._registry = ToolRegistry(self._parts.formats)
+        self.is_restricted = False
         self._adjusting: dict[str, ToolEntry] = {}
         self.sources = ToolSources() if sources is None or self.table.enabled is False else sources
         self._open_sources = open_sources or self.sources
@@ -148,11 +151,32 @@ class ToolManager:
         parts = attrs.evolve(self._parts, effects=Effects())
         manager = ToolManager(table, parts, open_sources=self._open_sources)
         manager.add(tools)
+        manager.is_restricted = self.is_restricted
         return manager
 
     def get_registry(self) -> ToolRegistry:
-        """Return the registry that calls and offers use."""
+        """Return the tools: where plugins decide who may use what, those that the current principal may use.
+
+        That is the principal of the turn this code runs in, or else ``current_principal``.
+        """
+        return self._permitted(self._registry) if self.is_restricted else self._registry
+
+    def restrict_listings(self) -> None:
+        """Show in listings what the current principal may use, and no more, if a plugin decides that."""
+        self.is_restricted = self._parts.hooks.restricts
+
+    @property
+    def every_tool(self) -> ToolRegistry:
+        """The registry of all tools, which calls use; a listing never shows it: see get_registry."""
         return self._registry
+
+    def refusal(self, info: TurnInfo, tool: ToolDefinition) -> str | None:
+        """Return why a principal may not use a tool; None if it may. Decides about calls and listings alike."""
+        return None if tool.is_callers else self._parts.hooks.refusal(info, tool)
+
+    def _permitted(self, registry: ToolRegistry) -> ToolRegistry:
+        info = current_info()
+        return registry.without([tool for tool in registry.list() if self.refusal(info, tool) is not None])
 
     def get_executor(self) -> ToolExecutor:
         """Return the executor for calls of a program."""
@@ -168,13 +192,20 @@ class ToolManager:
         """Return the names of the tools offered to a rule's model, in order (RG-8, RG-10)."""
         if not self._wants_tools(rule):
             return ()
+        if self.is_restricted:
+            return self.offer_to(rule).names()
         return self._registry.names(rule.tools.allowed_tools if rule.tools is not None else None)
 
-    def offer_to(self, rule: ResponseRule) -> ToolRegistry:
-        """Return the tools offered to a rule's model, in their current form; it raises as ToolRegistry.offer."""
+    def offer_to(self, rule: ResponseRule, *, is_whole: bool = False) -> ToolRegistry:
+        """Return the tools offered to a rule's model, in their current form; it raises as ToolRegistry.offer.
+
+        Args:
+            is_whole: Include what the current principal may not use.
+        """
         if not self._wants_tools(rule):
             return ToolRegistry(self._parts.formats)
-        return self._registry.offer(rule.tools.allowed_tools if rule.tools is not None else None)
+        offer = self._registry.offer(rule.tools.allowed_tools if rule.tools is not None else None)
+        return self._permitted(offer) if self.is_restricted and not is_whole else offer
 
     def get_max_iterations(self) -> int:
         """Return the number of answers that may ask for tools in one turn."""

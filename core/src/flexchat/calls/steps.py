@@ -1,7 +1,8 @@
 """What happens to a tool call: core's steps, in order from the outside in.
 
 report      reports that the call begins and its outcome, unless the turn ends before there is one; measures the time
-look up     finds the tool by its name, if it was offered; a call refused by the round ends here
+look up     finds the tool by its name, if it was offered; a call refused by the round, or that the principal may not
+            make (flexchat_refusal), ends here
 arguments   checks them against the whole schema, and converts those that can be converted without loss
 authorize   flexchat_before_tool_call of the plugins: the first that answers does so in the tool's place
 approve     asks a person about tools that need approval: approve = true of the tool, its rule or its turn
@@ -24,13 +25,13 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, ClassVar
 
 import attrs
 
 from ..config.wording import printable
-from ..domain import ToolResult, ToolRetry
+from ..domain import ToolResult, ToolRetry, TurnInfo
 from ..domain.copies import copied, read_only
 from ..domain.fetching import Fetcher
 from ..domain.masking import Mask
@@ -91,6 +92,7 @@ class LookUp:
     stage: ClassVar[Stage] = "look up"
     registry: ToolRegistry
     sources: ToolSources | None = None
+    refusal_of: Callable[[TurnInfo, Any], str | None] | None = None
 
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
         """Set call.tool."""
@@ -107,15 +109,31 @@ class LookUp:
         # Refused after the look-up: the record of the call, and the recall around it, need its tool.
         if call.refusal is not None:
             return ToolResult.failed(call.name, call.refusal)
+        # Before the arguments are checked: a refusal must not depend on them, nor describe the schema.
+        if self.refusal_of is not None and (refused := self._refused(call)) is not None:
+            return refused
         if call.tool is None:
             if call.offered is not None and self.registry.has(call.name):
                 log.warning("tool %s: called although it was not offered; refused", call.name)
             return self._not_found(call)
         return await rest()
 
+    def _refused(self, call: Call) -> ToolResult | None:
+        """Return the error of a tool that the principal may not use, also of one that was therefore not offered."""
+        assert self.refusal_of is not None
+        tool = call.tool or self.registry.get(call.name)
+        if tool is None or tool.is_callers or (why := self.refusal_of(call.turn, tool)) is None:
+            return None
+        call.facts["refused"] = {"why": why}
+        log.warning("tool %s is refused: %s", call.name, why)
+        return ToolResult.failed(call.name, f"Not permitted: {why}")
+
     def _not_found(self, call: Call) -> ToolResult:
         """Return the specified error; its hint names the tool that may have been meant, and those that exist."""
         names, name = self.registry.names(), call.name
+        if self.refusal_of is not None:
+            tools = self.registry.list()
+            names = tuple(tool.name for tool in tools if self.refusal_of(call.turn, tool) is None)
         if call.offered is not None:  # a model asks: it knows the tools it was offered, under the names it was given
             offer = call.offer or self.registry
             names = tuple(offer.wire_name(name) for name in offer.names() if name in call.offered)

@@ -96,6 +96,10 @@ Asker = Callable[["Call", Question], Awaitable[Reply]]
 Report = Callable[["Call", float, float | None, str], Awaitable[None]]
 """Reports how far a tool is: how much is done, of how much (None: unknown), and what is being done."""
 
+current_principal: contextvars.ContextVar[Principal | None] = contextvars.ContextVar("flexchat_principal", default=None)
+"""Whose requests this code handles: an entrance sets it, and turns, calls and listings that name no other principal
+have it. Inside a turn, the turn's own counts."""
+
 REPORTED_AGAIN_S = 0.1  # between two reports of a call; those in between are dropped
 NO_TURN = TurnInfo()  # of calls outside turns
 MAX_AGAIN = 8  # how often one call may start over: steps that never agree must not block it forever
@@ -553,13 +557,13 @@ def current_info(tenant: str = DEFAULT_TENANT, principal: Principal | None = Non
     """Return which turn this code runs in; one without an id outside turns.
 
     Args:
-        tenant, principal: Those to use outside turns.
+        tenant, principal: Those to use outside turns; by default, the principal is that of ``current_principal``.
     """
     turn = current_turn.get()
     if turn is not None:
         return turn.info
     traceparent = traceparent_here() or new_traceparent()
-    return TurnInfo(tenant=tenant, principal=principal, traceparent=traceparent)
+    return TurnInfo(tenant=tenant, principal=principal or current_principal.get(), traceparent=traceparent)
 
 
 def traceparent_here() -> str:

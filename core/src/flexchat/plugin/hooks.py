@@ -37,6 +37,7 @@ BEFORE_MODEL_REQUEST = "flexchat_before_model_request"
 TRACE_TURN = "flexchat_trace_turn"
 BEFORE_TURN = "flexchat_before_turn"
 AROUND_REQUEST = "flexchat_around_request"
+REFUSAL = "flexchat_refusal"
 
 Answer = TypeVar("Answer")
 
@@ -159,6 +160,7 @@ class Hooks:
         gates_requests: Whether a plugin wants to see requests to models before they are sent.
         traces: Whether a plugin traces turns.
         gates_turns: Whether a plugin may refuse turns.
+        restricts: Whether a plugin decides what principals may use.
         around_request: The plugins through which each attempt to send a request goes, from the outside in.
     """
 
@@ -172,6 +174,7 @@ class Hooks:
         self.traces = TRACE_TURN in self._calls
         self.gates_turns = BEFORE_TURN in self._calls
         self.around_request = self.of(AROUND_REQUEST)
+        self.restricts = REFUSAL in self._calls
 
     def of(self, hook: str) -> tuple[HookCall, ...]:
         """Return the implementations of a hook."""
@@ -211,6 +214,20 @@ class Hooks:
             else:
                 if trace is not None:
                     return trace
+        return None
+
+    def refusal(self, info: TurnInfo, subject: Any) -> str | None:
+        """Return why a principal may not use a tool or a rule, or lacks a permission; None if it may."""
+        for call in self.of(REFUSAL):
+            facts = {"info": info, "subject": subject}
+            try:
+                with contained():
+                    why: str | None = call.function(*[facts[name] for name in call.arguments])
+            except Exception as error:
+                log.exception("plugin %s: %s failed: %s; refused", call.plugin, REFUSAL, error_text(error))
+                return f"plugin {call.plugin} could not decide about this"
+            if why is not None:
+                return str(why) or "not permitted"
         return None
 
     async def tell_app(self, hook: str, app: AppInfo) -> None:

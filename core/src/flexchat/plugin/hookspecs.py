@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 if TYPE_CHECKING:
+    from ..config.model import ResponseRule
     from ..domain import (
         ChatOptions,
         ChatRequest,
@@ -242,6 +243,16 @@ def flexchat_before_turn(info: TurnInfo, request: ChatRequest) -> Awaitable[None
 
     Return None to let it begin. Raise RequestRefusedError, or its CeilingReachedError, to refuse it: the turn fails
     with that error. If an implementation raises anything else, the turn is refused: a gate that breaks stays shut.
+    """
+
+
+@hookspec
+def flexchat_refusal(info: TurnInfo, subject: ToolDefinition | ResponseRule | str) -> str | None:
+    """Return why the principal of *info* may not use a tool or a rule, or lacks a permission; None if it may.
+
+    Asked before each call, for each listing of tools, wherever it is shown, and for each rule that might answer; a
+    text is the name of a permission: "approve". Not async, and quick: decide from the facts alone, so that what is
+    listed and what runs are the same. If an implementation raises, the answer is a refusal.
     """
 
 

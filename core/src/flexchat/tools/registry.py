@@ -171,6 +171,17 @@ class ToolRegistry:
             self._offers[key] = registry
         return registry
 
+    def without(self, tools: Iterable[ToolDefinition]) -> ToolRegistry:
+        """Return an offer of all tools but these."""
+        if not (left_out := {(tool.source, tool.name) for tool in tools}):
+            return self
+        registry = ToolRegistry(self._formats)
+        kept = [tool for tool in self.list() if (tool.source, tool.name) not in left_out]
+        registry._tools = {tool.name: tool for tool in kept if tool.name in self._tools}
+        registry._sourced = {(tool.source, tool.name): tool for tool in kept if tool.name not in self._tools}
+        registry._offered_at = self._offered_at
+        return registry
+
     def beside(self, tools: Iterable[ToolDefinition]) -> ToolRegistry:
         """Return an offer of these tools and those of a caller. Raises ChatRequestError if two have one name."""
         registry = ToolRegistry(self._formats)

@@ -62,6 +62,7 @@ class TurnEngine:
         self.explaining = asyncio.Lock()
         self.questions, self.recorder = config.questions, recorder
         self.parts.questions.expires_s = config.questions.expires_s or 0.0
+        self.parts.questions.refusal_of = hooks.refusal if hooks.restricts else None
         if recorder is not None:
             recorder.watch(self.parts.questions)
 
@@ -207,7 +208,7 @@ class TurnEngine:
             return
         _, rule = find_recorded_rule(self.router.rules, journal.rule, journal.turn.id)
         try:
-            offer = self.parts.tools.offer_to(rule)
+            offer = self.parts.tools.offer_to(rule, is_whole=True)  # its calls are refused, or not, when they run
         except ToolClashError as error:
             raise StuckTurnError(journal.turn.id, str(error)) from None
         sources = journal.rule.get("sources")  # absent in old journals
@@ -228,7 +229,7 @@ class TurnEngine:
             request=request,
             clock=Clock(self.parts.limits.turn_timeout_ms, None if outer is None else outer.clock.until),
             sink=sink,
-            tools=self.parts.tools.get_registry(),
+            tools=self.parts.tools.every_tool,
             outer=outer,
             outer_call=None if outer is None else current_call.get(),
             origin="model" if request.call is None else request.call.origin,  # type: ignore[arg-type]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from ..domain import TurnInfo
 from ..domain.questions import PendingQuestion, Question, Reply
 from ..errors import UnknownQuestionError
 from ..plugin.contracts import TurnJournal
@@ -20,11 +21,13 @@ class LiveQuestions:
     Attributes:
         expires_s: Seconds for which a question of a kept turn waits for a reply; 0 if it does not.
         journal: Where the others are; None without one.
+        refusal_of: Returns why a principal lacks a permission; None if no plugin decides that.
     """
 
     def __init__(self, expires_s: float = 0.0) -> None:
         self.expires_s = expires_s
         self.journal: TurnJournal | None = None
+        self.refusal_of: Callable[[TurnInfo, str], str | None] | None = None
         self._open: dict[tuple[str, str], tuple[Question, asyncio.Future[Reply]]] = {}
 
     @contextlib.contextmanager

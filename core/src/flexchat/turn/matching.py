@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -85,12 +85,17 @@ class Conditions:
         return f"{key} = {_format_value(expected)}: {base} is {self._values[base]}"
 
 
-def match_response_rule(profile: Profile, rules: Sequence[ResponseRule]) -> tuple[int, ResponseRule, tuple[str, ...]]:
+def match_response_rule(
+    profile: Profile, rules: Sequence[ResponseRule], refused: Mapping[int, str] | None = None
+) -> tuple[int, ResponseRule, tuple[str, ...]]:
     """Return the first rule that fits, its index, and the first failed condition of each rule before it (up to 1,000).
 
     A rule without conditions always fits. ``FIELD`` compares, ``FIELD_contains`` looks for a part of the text,
     ``FIELD_regexp`` searches with a pattern (``/body/flags`` or the body alone), and ``rag_results = "any"`` means a
     full or a partial match. A field missing from the profile never equals anything.
+
+    Args:
+        refused: Why the turn's principal may not use some rules, by index; they are passed over.
 
     Raises:
         NoMatchingRuleError: None fits.
@@ -99,6 +104,9 @@ def match_response_rule(profile: Profile, rules: Sequence[ResponseRule]) -> tupl
     """
     conditions, passed_over = Conditions(profile), list[str]()
     for index, rule in enumerate(rules):
+        if refused and index in refused:
+            passed_over += [refused[index]] if index < MAX_PASSED_OVER else []
+            continue
         if index >= MAX_PASSED_OVER:
             if all(conditions.hold(key, expected) for key, expected in rule.match.items()):
                 return index, rule, tuple(passed_over)

@@ -10,7 +10,7 @@ from ..config.model import Config, ResponseRule, RuleTools
 from ..domain import ChatRequest, PhaseFinished, PhaseRecord, PhaseStarted, Profile, RagResults
 from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.masking import Mask
-from ..errors import StuckTurnError
+from ..errors import NoMatchingRuleError, NotPermittedError, StuckTurnError
 from ..plugin.contracts import Retriever
 from ..tools.registry import ToolRegistry
 from .active import ActiveTurn, end_replay
@@ -55,12 +55,21 @@ class Router:
                 # The recorded choice stands, even if the profile would now lead to another rule: its prompt and tools
                 # are what the recorded answers refer to.
                 turn.rule = find_recorded_rule(self.rules, chosen, turn.info.id)
+                why = turn.parts.hooks.refusal(turn.info, turn.rule[1]) if turn.parts.hooks.restricts else None
+                if why is not None:
+                    raise NotPermittedError(f"the turn cannot go on: {why}")
                 await _open_tools(turn, turn.rule[1])
             await end_phase(turn, "response matching", turn.rule, chosen["outcome"])
             return
         # A new step: a turn that is only closed ends here, since the rules of now say nothing about it.
         await end_replay(turn)
-        index, rule, passed_over = match_response_rule(turn.profile, self.rules)
+        refused = refused_rules(turn, self.rules) if turn.parts.hooks.restricts else {}
+        try:
+            index, rule, passed_over = match_response_rule(turn.profile, self.rules, refused)
+        except NoMatchingRuleError:
+            if refused:
+                raise NotPermittedError(f"no rule that fits is permitted: {'; '.join({*refused.values()})}") from None
+            raise
         await self.choose(turn, index, passed_over)
         own = await _open_tools(turn, rule)
         if turn.journal is not None:
@@ -190,6 +199,12 @@ def _replay_phase(turn: ActiveTurn, phase: str) -> Mapping[str, Any] | None:
     if entry is not None:
         turn.phases.append(value_from_dict(PhaseRecord, entry["record"]))
     return entry
+
+
+def refused_rules(turn: ActiveTurn, rules: Sequence[ResponseRule]) -> dict[int, str]:
+    """Return why the turn's principal may not use some of the rules, by index."""
+    refusals = ((index, turn.parts.hooks.refusal(turn.info, rule)) for index, rule in enumerate(rules))
+    return {index: why for index, why in refusals if why is not None}
 
 
 def find_recorded_rule(rules: Sequence[ResponseRule], chosen: Mapping[str, Any], turn: str) -> tuple[int, ResponseRule]:

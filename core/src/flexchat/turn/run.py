@@ -42,7 +42,7 @@ from .journal import Journal, read_row
 from .matching import MAX_PASSED_OVER, RuleVerdict, each_verdict
 from .recording import Save
 from .rounds import cancel_and_wait
-from .routing import begin_phase, end_phase
+from .routing import begin_phase, end_phase, refused_rules
 from .template import shows_documents, substitute_variables
 
 log = logging.getLogger(__name__)
@@ -412,10 +412,14 @@ async def explain(engine: TurnEngine, request: ChatRequest) -> Explanation:
         async with turn.clock:
             await engine.router.profile(turn)
             verdicts = await _verdicts(engine, turn.profile)
-            fitting = next((verdict.rule for verdict in verdicts if verdict.fits), None)
+            refused = refused_rules(turn, engine.router.rules) if turn.parts.hooks.restricts else {}
+            fits = (verdict.rule for verdict in verdicts if verdict.fits and verdict.rule not in refused)
+            tools: tuple[str, ...] = ()
+            fitting = next(fits, None)
             if fitting is not None:
                 passed_over = tuple(verdict.failed[0] for verdict in verdicts[: min(fitting, MAX_PASSED_OVER)])
                 await engine.router.choose(turn, fitting, passed_over)
+                tools = engine.parts.offered_to(engine.router.rules[fitting])
     phases = list(turn.phases)
     if fitting is not None:
         try:
@@ -428,7 +432,7 @@ async def explain(engine: TurnEngine, request: ChatRequest) -> Explanation:
         rule=fitting,
         verdicts=verdicts,
         phases=tuple(phases),
-        tools=engine.parts.offered_to(engine.router.rules[fitting]) if fitting is not None else (),
+        tools=tools,
     )
 
 

@@ -1,4 +1,4 @@
-"""What this package provides: the tables of budgets and limits, their checks, and the hooks that keep them.
+"""What this package provides: the tables of roles, budgets and limits, their checks, and their hooks.
 
 Light: modules are imported when they are needed.
 """
@@ -11,6 +11,26 @@ from typing import Any
 from flexchat.plugin import CheckedConfig, ConfigCheck, ConfigTable, hookimpl
 
 FLEXCHAT_API = (0, 1)
+
+
+def _role() -> type:
+    from .roles import Role
+
+    return Role
+
+
+def _check_roles(read: CheckedConfig) -> None:
+    if "roles" in read.config.tables:
+        from .role_checks import check_roles
+
+        check_roles(read)
+
+
+def _review_roles(read: CheckedConfig, parts: Any) -> None:
+    if "roles" in parts.config.tables:
+        from .role_checks import review_roles
+
+        review_roles(read, parts)
 
 
 def _budget() -> type:
@@ -34,20 +54,29 @@ def _check(read: CheckedConfig) -> None:
 
 @hookimpl
 def flexchat_register_config_tables() -> Iterable[ConfigTable]:
-    """Register budgets and limits."""
+    """Register roles, budgets and limits."""
+    yield ConfigTable(
+        name="roles", load=_role, summary="Who may use which rules and tools, by the name of a role.", is_named=True
+    )
     yield ConfigTable(name="budgets", load=_budget, summary="What may be spent.", is_list=True)
     yield ConfigTable(name="rate_limits", load=_rate_limit, summary="How often, and how many at a time.", is_list=True)
 
 
 @hookimpl
 def flexchat_register_checks() -> Iterable[ConfigCheck]:
-    """Offer the check of names, and of the store that counts."""
+    """Offer the checks of names, and of the store that counts."""
+    yield ConfigCheck(name="roles", run=_check_roles, at_start=True)
+    yield ConfigCheck(name="roles that grant something", review=_review_roles)
     yield ConfigCheck(name="budgets and limits", run=_check, at_start=True)
 
 
 @hookimpl
 def flexchat_register_chat_hooks(tables: Mapping[str, Any]) -> Iterable[object]:
-    """Make the hooks of a chat that has budgets or limits."""
+    """Make the hooks of a chat that has roles, budgets or limits."""
+    if "roles" in tables:
+        from .roles import RolesHook
+
+        yield RolesHook(tables["roles"])
     if {"budgets", "rate_limits"} & tables.keys():
         from .ceilings import Ceilings
 

@@ -20,12 +20,13 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from flexchat import StorageError
-from flexchat.host import DEFAULT_TENANT, contained, current_traceparent
+from flexchat.host import DEFAULT_TENANT, contained, current_principal, current_traceparent
 from flexchat.store import PathError
 from flexchat_cli import current_request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .identity import principal_of, valid_tokens
 from .operations import Admission
 from .problems import ApiError
 from .sending import problem_response
@@ -106,6 +107,7 @@ class Guard:
             return
         headers = headers_of(scope)
         path = path_of(scope)
+        current_principal.set(None)  # not that of the process, which its operator runs
         # Several are none: W3C Trace Context, 3.2.
         current_traceparent.set(",".join(v.decode("latin-1") for n, v in scope["headers"] if n == b"traceparent"))
         body = _Body(receive, headers)
@@ -146,7 +148,8 @@ class Guard:
         if scope["method"] == "OPTIONS" and "access-control-request-method" in headers and allowed:
             return Response(None, 204, CORS_HEADERS)
         bearer = bearer_of(headers)
-        tenant, is_open = tenant_of(bearer, self._settings.tokens), self._is_open(scope["method"], path)
+        tenant, is_open = tenant_of(bearer, valid_tokens(self._settings)), self._is_open(scope["method"], path)
+        current_principal.set(principal_of(bearer, self._settings) if tenant is not None else None)
         # An app that judges tokens admits no client without one, even where the server requires none.
         admission = Admission() if tenant is not None or is_open else await self._admit(path, bearer)
         if admission.tenant is not None or not (self._settings.tokens or admission.challenge):
@@ -157,7 +160,10 @@ class Guard:
         session = session_of(headers)
         if not bearer and session and not is_open:
             with self._storing():
-                tenant = await self._serving.shared(Sessions).tenant_of(session)
+                token = await self._serving.shared(Sessions).token_of(session)
+            if token is not None:
+                tenant = self._settings.tokens[token]
+                current_principal.set(principal_of(token, self._settings))
         if tenant is None and not is_open:
             raise _refused(bearer, session, admission.challenge)
         scope["flexchat.tenant"] = tenant if tenant is not None else DEFAULT_TENANT
@@ -228,7 +234,7 @@ class Guard:
         if token is None:
             return None
         base = scope.get("root_path", "") or ""
-        if tenant_of(token, self._settings.tokens) is None:
+        if tenant_of(token, valid_tokens(self._settings)) is None:
             scope["flexchat.refused"] = True  # the page reports it, and asks for another
             return None
         response = Response(None, 303, {"location": f"{base}/"})

@@ -16,6 +16,7 @@ import attrs
 from flexchat import ConfigError, FlexChat, Problem, host
 from flexchat.host import MAX_BYTES, ConfigDocument, ReadConfig, read_file
 
+from .identity import Identity
 from .kept_databases import databases_of_chat
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Settings:
 
     Attributes:
         tokens: Tenant of each token; empty: no token is required, and every client is the default tenant.
+        identities: Who presents a token, for tokens that are in a token file.
         hosts: Names a request's Host may have, without port; None for loopback's own; include "*" for any.
         origins: Origins of other pages that may call the API: "https://app.example".
         edit: Whether the configuration may be changed; default: only if hosts is None.
@@ -59,6 +61,7 @@ class Settings:
     """
 
     tokens: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    identities: Mapping[str, Identity] = attrs.field(factory=dict, repr=False)
     hosts: tuple[str, ...] | None = None
     origins: tuple[str, ...] = ()
     edit: bool = attrs.field()

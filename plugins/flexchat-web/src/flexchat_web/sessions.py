@@ -13,6 +13,8 @@ from flexchat.store import data_folder
 from flexchat_sqlite import Database
 from starlette.requests import cookie_parser
 
+from .identity import valid_tokens
+
 if TYPE_CHECKING:
     from .serving import Serving
 
@@ -74,7 +76,7 @@ class Sessions:
     """
 
     def __init__(self, serving: Serving) -> None:
-        self._tokens = serving.settings.tokens
+        self._settings = serving.settings
         self._opened: Database | None = None
 
     async def begin(self, token: str) -> str:
@@ -93,8 +95,8 @@ class Sessions:
         await self._database.write(add)
         return id
 
-    async def tenant_of(self, id: str) -> str | None:
-        """Return the tenant a session belongs to; None if there is no such session, or its token is gone.
+    async def token_of(self, id: str) -> str | None:
+        """Return the token that began a session; None if there is no such session, or the token is gone or expired.
 
         Raises:
             StorageError, PathError: The sessions cannot be read.
@@ -106,8 +108,8 @@ class Sessions:
         )
         if row is None:
             return None
-        tenants = [tenant for token, tenant in self._tokens.items() if hmac.compare_digest(_proof(id, token), row[0])]
-        return tenants[0] if tenants else None
+        tokens = [token for token in valid_tokens(self._settings) if hmac.compare_digest(_proof(id, token), row[0])]
+        return tokens[0] if tokens else None
 
     async def end(self, id: str) -> None:
         """End a session, wherever else its cookie has been copied to."""

@@ -93,7 +93,7 @@ def test_a_token_file_that_others_can_read_is_remarked(tmp_path):
     [
         ("alice short\n", "16"),
         ("0123456789abcdef\n", "TENANT TOKEN"),
-        ("a 0123456789abcdef b\n", "TENANT TOKEN"),
+        ("a 0123456789abcdef b=c\n", "cannot be read"),
         ("a 0123456789abcdef\nb 0123456789abcdef\n", "already"),
         ("", "no token"),
         ("a 0123456789abcdeü\n", "ASCII"),

@@ -86,7 +86,7 @@ class Catalog:
         for name in self.own():
             by_name.pop(name, None)
         tools = dict(sorted(by_name.items()))
-        if not manager.sources.by_name:
+        if not manager.sources.by_name and not manager.is_restricted:  # then it depends on who asks
             self._tools = tools
         return tools
 

@@ -16,6 +16,7 @@ import flexchat
 from flexchat import FlexChat, FlexChatError, RetrievalError, StorageError
 
 from ..apart import Apart
+from ..identity import valid_tokens
 from ..kept_databases import databases_of_chat
 from ..markdown import QUICK, all_rendered, price
 from ..operations import Call, Json, Operations, Reply, Text
@@ -234,8 +235,8 @@ async def render_markdown(call: Call) -> Reply:
 )
 async def sign_in(call: Call) -> Reply:
     """Begin a session with a token; its id is kept in a browser cookie."""
-    token, tokens = call.body["token"].strip(), call.serving.settings.tokens
-    if not tokens:
+    token, tokens = call.body["token"].strip(), valid_tokens(call.serving.settings)
+    if not call.serving.settings.tokens:
         raise ApiError(404, "this server does not require a token", kind="no-tokens")
     if tenant_of(token, tokens) is None:
         raise ApiError(

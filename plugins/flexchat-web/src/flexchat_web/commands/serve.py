@@ -25,6 +25,7 @@ from .workers import inherited, is_worker, supervise
 if TYPE_CHECKING:
     from flexchat_cli import Terminal
 
+    from ..identity import Identity
     from ..serving import Settings
 
 TENANT = "default"
@@ -200,7 +201,7 @@ def read_settings(options: ServeOptions, terminal: Terminal, environ: Mapping[st
     if not 0 <= options.unheard_seconds <= MAX_UNHEARD_SECONDS:
         most = f"{MAX_UNHEARD_SECONDS:,}"
         raise ServeError(f"--unheard-seconds {options.unheard_seconds:g}: it takes 0 to {most} seconds")
-    tokens = _read_tokens(Path(options.token_file), terminal) if options.token_file else {}
+    tokens, identities = _read_tokens(Path(options.token_file), terminal) if options.token_file else ({}, {})
     if environ.get("FLEXCHAT_TOKEN"):
         tokens[_usable(environ["FLEXCHAT_TOKEN"], "FLEXCHAT_TOKEN")] = TENANT
     loopback = _is_loopback(options.host)
@@ -223,6 +224,7 @@ def read_settings(options: ServeOptions, terminal: Terminal, environ: Mapping[st
             raise ServeError(f"--trusted-proxy {proxy}: {error}; write 10.0.0.7 or 10.0.0.0/24") from None
     return Settings(
         tokens=tokens,
+        identities=identities,
         hosts=_hosts(options.host, options.allow_host),
         origins=tuple(options.allow_origin),
         edit=(loopback or options.edit) and not options.read_only,
@@ -241,7 +243,7 @@ def _hosts(host: str, allowed: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(["localhost", "127.0.0.1", "::1", *own, *allowed]))
 
 
-def _read_tokens(file: Path, terminal: Any) -> dict[str, str]:
+def _read_tokens(file: Path, terminal: Any) -> tuple[dict[str, str], dict[str, Identity]]:
     try:
         lines = read_file(file, most=MAX_TOKEN_BYTES).decode("utf-8-sig").splitlines()
         mode = file.stat().st_mode
@@ -250,20 +252,27 @@ def _read_tokens(file: Path, terminal: Any) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ServeError(f"--token-file {file}: {reason}") from None
+    from ..identity import read_identity
+
     tokens: dict[str, str] = {}
+    identities: dict[str, Identity] = {}
     for number, line in enumerate(lines, 1):
         words = line.split()
         if not words or words[0].startswith("#"):
             continue
-        if len(words) != 2:
-            raise ServeError(f"{file}:{number}: a line is TENANT TOKEN, separated by a space")
+        if len(words) < 2:
+            raise ServeError(f"{file}:{number}: a line is TENANT TOKEN, and the token's roles, separated by spaces")
         token = _usable(words[1], f"{file}:{number}")
         if token in tokens:
             raise ServeError(f"{file}:{number}: this token is already in the file")
         tokens[token] = words[0]
+        try:
+            identities[token] = read_identity(token, words[2:])
+        except ValueError as error:
+            raise ServeError(f"{file}:{number}: {error}") from None
     if not tokens:
         raise ServeError(f"--token-file {file}: it contains no token; a line is TENANT TOKEN")
-    return tokens
+    return tokens, identities
 
 
 def _usable(token: str, place: str) -> str:

@@ -1,0 +1,47 @@
+"""Checks of the roles in a configuration, against its rules and tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flexchat.errors import did_you_mean
+from flexchat.plugin import CheckedConfig
+
+from .roles import fits, unused_patterns
+
+_WILD = frozenset("*?[")
+
+
+def check_roles(read: CheckedConfig) -> None:
+    """Report roles without tools, and names of rules that do not exist."""
+    names = [rule.name for rule in read.config.responses if rule.name]
+    for role, grants in read.config.tables["roles"].items():
+        if not grants.tools:
+            text = 'grants no tools: name some in tools = ["get_*"], or remove the role'
+            read.problem(("roles", role), text)
+        for index, pattern in enumerate(grants.rules):
+            if _WILD & {*pattern} or pattern in names:
+                continue
+            known = f" (rules: {', '.join(names) or 'none has a name'})"
+            text = f"no rule is called '{pattern}'{did_you_mean(pattern, names) or known}"
+            read.problem(("roles", role, "rules", index), text)
+
+
+def review_roles(read: CheckedConfig, parts: Any) -> None:
+    """Note what grants nothing: names of tools that do not exist, and patterns that fit none."""
+    registry, sources = parts.tools.get_registry(), parts.tools.sources.by_name
+    tools, names = registry.list(), registry.names()
+    rules = [rule.name for rule in parts.config.responses if rule.name]
+    for role, grants in parts.config.tables["roles"].items():
+        unused = unused_patterns(grants.tools, tools)
+        for index, pattern in enumerate(grants.tools):
+            if pattern not in unused:
+                continue
+            at = ("roles", role, "tools", index)
+            if _WILD & {*pattern} or pattern.partition("/")[0] in sources:
+                read.note(at, f"'{pattern}' grants no tool")
+            else:
+                read.note(at, f"no tool is called '{pattern}'{did_you_mean(pattern, names)}")
+        for index, pattern in enumerate(grants.rules):
+            if _WILD & {*pattern} and pattern != "*" and not any(fits(pattern, name) for name in rules):
+                read.note(("roles", role, "rules", index), f"'{pattern}' fits no rule")
