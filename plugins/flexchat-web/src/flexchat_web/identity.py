@@ -6,13 +6,10 @@ import hashlib
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import attrs
 from flexchat import Principal
-
-if TYPE_CHECKING:
-    from .serving import Settings
 
 _KEYS = ("user", "expires")
 
@@ -61,7 +58,19 @@ def _time(text: str) -> float:
     return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
 
 
-def valid_tokens(settings: Settings) -> Mapping[str, str]:
+class WithTokens(Protocol):
+    """The part of the server's settings with its tokens; see ``serving.Settings``."""
+
+    @property
+    def tokens(self) -> Mapping[str, str]:
+        """The tenants of the tokens."""
+
+    @property
+    def identities(self) -> Mapping[str, Identity]:
+        """Who presents a token."""
+
+
+def valid_tokens(settings: WithTokens) -> Mapping[str, str]:
     """Return the tenants of the tokens that have not expired."""
     expired = {token for token, identity in settings.identities.items() if identity.has_expired}
     return (
@@ -71,7 +80,7 @@ def valid_tokens(settings: Settings) -> Mapping[str, str]:
     )
 
 
-def principal_of(token: str, settings: Settings) -> Principal | None:
+def principal_of(token: str, settings: WithTokens) -> Principal | None:
     """Return the principal that a valid token stands for; None if there is none."""
     identity = settings.identities.get(token)
     return None if identity is None or identity.has_expired else identity.principal
