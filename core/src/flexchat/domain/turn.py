@@ -41,7 +41,9 @@ class Principal:
         roles: Names of tables in the config's ``roles``.
     """
 
-    name: str = attrs.field(validator=[attrs.validators.instance_of(str), attrs.validators.min_len(1)])
+    name: str = attrs.field(
+        validator=attrs.validators.and_(attrs.validators.instance_of(str), attrs.validators.min_len(1))
+    )
     roles: tuple[str, ...] = attrs.field(default=(), converter=_role_names)
 
 

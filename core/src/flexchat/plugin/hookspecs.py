@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 if TYPE_CHECKING:
-    from ..config.model import ResponseRule
     from ..domain import (
         ChatOptions,
         ChatRequest,
@@ -247,12 +246,13 @@ def flexchat_before_turn(info: TurnInfo, request: ChatRequest) -> Awaitable[None
 
 
 @hookspec
-def flexchat_refusal(info: TurnInfo, subject: ToolDefinition | ResponseRule | str) -> str | None:
-    """Return why the principal of *info* may not use a tool or a rule, or lacks a permission; None if it may.
+def flexchat_refusal(info: TurnInfo, subject: Any) -> str | None:
+    """Return the reason that keeps the principal of *info* from using something; None if it may.
 
-    Asked before each call, for each listing of tools, wherever it is shown, and for each rule that might answer; a
-    text is the name of a permission: "approve". Not async, and quick: decide from the facts alone, so that what is
-    listed and what runs are the same. If an implementation raises, the answer is a refusal.
+    ``subject`` is a ToolDefinition, a rule of the config (ResponseRule) or the name of a permission: "approve".
+    Asked before each call, for each listing of tools, wherever it is shown, and for each rule that might answer. Not
+    async, and quick: decide from the facts alone, so that what is listed and what runs are the same. If an
+    implementation raises, the answer is a refusal.
     """
 
 

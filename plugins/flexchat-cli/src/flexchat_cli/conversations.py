@@ -37,7 +37,10 @@ _id = argument("id", metavar="ID", shell_complete=complete_conversation, help=_H
 @limit_option(50)
 @tenant_option
 async def list_(context: CommandContext, search: str | None, limit: int, tenant: str) -> None:
-    """List kept conversations, most recently used first; those whose first turn has not ended come before."""
+    """List kept conversations, most recently used first.
+
+    Those whose first turn has not ended come before the others.
+    """
     async with open_conversations(context, tenant) as conversations:
         words = (search or "").casefold().split()
         first_turns = await unfinished_first_turns(conversations)

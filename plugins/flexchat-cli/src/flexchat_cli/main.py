@@ -36,12 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     130: interrupted.
     """
     words = [*(sys.argv[1:] if argv is None else argv)]
-    from .os_user import use_os_user
+    from .os_user import as_os_user
 
-    use_os_user()
     options = words[: words.index("--")] if "--" in words else words
     terminal = Terminal(color="--no-color" not in options, verbose=not {"-v", "--verbose"}.isdisjoint(options))
-    with log_to_stderr(terminal):
+    with as_os_user(), log_to_stderr(terminal):
         try:
             status = _guarded(words, terminal, as_json="--json" in options, is_program=argv is None)
             if status == INTERRUPTED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flexchat.errors import did_you_mean
+from flexchat.host import did_you_mean
 from flexchat.plugin import CheckedConfig
 
 from .roles import fits, unused_patterns

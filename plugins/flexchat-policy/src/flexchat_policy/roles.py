@@ -46,7 +46,7 @@ def fits_tool(pattern: str, tool: ToolDefinition) -> bool:
 
 
 def refusal(roles: Mapping[str, Role], principal: Principal | None, subject: Any) -> str | None:
-    """Return why a principal may not use something; None if one of its roles grants it.
+    """Return the reason that keeps a principal from using something; None if one of its roles grants it.
 
     Args:
         subject: A tool's definition, a rule of the config or, as a text, a permission.

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 from flexchat.plugin import hookimpl, hookspecs
 
-_OF_REGISTRATION = ("flexchat_register_", "flexchat_add_")
+_NO_EVENTS = ("flexchat_register_", "flexchat_add_", "flexchat_around_", "flexchat_refusal")
 
 
 @attrs.frozen
@@ -21,7 +21,8 @@ class RecordedEvent:
 
 
 class RecordedEvents:
-    """Register it with a PluginHost; afterwards it holds what happened, in order. It implements all hooks of turns.
+    """Register it with a PluginHost; afterwards it holds what happened, in order. It implements all hooks of turns that
+    only watch, and the gates, which let everything pass.
 
     Attributes:
         events: What happened, oldest first.
@@ -30,7 +31,7 @@ class RecordedEvents:
     def __init__(self) -> None:
         self.events: list[RecordedEvent] = []
         for name, spec in vars(hookspecs).items():
-            if name.startswith("flexchat_") and not name.startswith(_OF_REGISTRATION):
+            if name.startswith("flexchat_") and not name.startswith(_NO_EVENTS):
                 setattr(self, name, self._implement(name.removeprefix("flexchat_"), spec))
 
     def _implement(self, name: str, spec: Callable[..., Any]) -> Callable[..., None]:

@@ -136,13 +136,13 @@ def serve(
     options = ServeOptions(host=host, port=port, **allowed)
     settings = attrs.evolve(read_settings(options, terminal), hooks=(TurnLog(),))
     source, plugins = context.config_source()
-    if options.workers > 1 and isinstance(source, dict):
-        raise ServeError(
-            f"--workers {options.workers}: processes share a configuration's file; flexchat init writes one"
-        )
     listening = inherited() or _listen(host, port)
     if options.workers > 1 and not is_worker():
         with listening:
+            if isinstance(source, dict):
+                raise ServeError(
+                    f"--workers {options.workers}: processes share a configuration's file; flexchat init writes one"
+                )
             url = _url(listening)
             terminal.out(f"FlexChat at {url}/ (config: {source.path}), {options.workers} processes")
             raise SystemExit(supervise(listening, options.workers))
