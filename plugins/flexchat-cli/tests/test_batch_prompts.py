@@ -45,6 +45,8 @@ def test_all_keys_are_keywords_of_respond():
         "continuation",
         "conversation",
         "tenant",
+        "principal",
+        "traceparent",
         "context",
         "on_question",
         "idempotency_key",

@@ -9,5 +9,5 @@ def test_the_plugin_is_active():
     """The entry point loads, and the plugin registers without problems."""
     reports = {report.name: report for report in installed_plugins().reports}
 
-    assert reports["policy"].status == "active"
-    assert reports["policy"].package.startswith("flexchat-policy ")
+    assert reports["access"].status == "active"
+    assert reports["access"].package.startswith("flexchat-policy ")

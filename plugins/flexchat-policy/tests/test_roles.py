@@ -301,7 +301,7 @@ def test_without_its_package_a_config_with_roles_does_not_start():
     config = {"llms": {"s": {"provider": "scripted"}}, "responses": [{"llm": "s"}], "roles": ROLES}
 
     with pytest.raises(ConfigError, match="this table is not read"):
-        FlexChat.from_config({**config, "plugins": {"block": ["policy"]}}, providers={"s": ScriptedProvider([])})
+        FlexChat.from_config({**config, "plugins": {"block": ["access"]}}, providers={"s": ScriptedProvider([])})
 
 
 def test_no_role_grants_by_accident():

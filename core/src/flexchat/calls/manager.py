@@ -171,7 +171,7 @@ class ToolManager:
         return self._registry
 
     def refusal(self, info: TurnInfo, tool: ToolDefinition) -> str | None:
-        """Return why a principal may not use a tool; None if it may. Decides about calls and listings alike."""
+        """Return the reason for which a principal may not use a tool; None if it may."""
         return None if tool.is_callers else self._parts.hooks.refusal(info, tool)
 
     def _permitted(self, registry: ToolRegistry) -> ToolRegistry:

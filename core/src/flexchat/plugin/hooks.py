@@ -217,7 +217,7 @@ class Hooks:
         return None
 
     def refusal(self, info: TurnInfo, subject: Any) -> str | None:
-        """Return why a principal may not use a tool or a rule, or lacks a permission; None if it may."""
+        """Return the reason for which a principal may not use a tool or rule, or lacks a permission; None if it may."""
         for call in self.of(REFUSAL):
             facts = {"info": info, "subject": subject}
             try:

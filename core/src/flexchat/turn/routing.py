@@ -202,7 +202,7 @@ def _replay_phase(turn: ActiveTurn, phase: str) -> Mapping[str, Any] | None:
 
 
 def refused_rules(turn: ActiveTurn, rules: Sequence[ResponseRule]) -> dict[int, str]:
-    """Return why the turn's principal may not use some of the rules, by index."""
+    """Return the reasons for which the turn's principal may not use some of the rules, by index."""
     refusals = ((index, turn.parts.hooks.refusal(turn.info, rule)) for index, rule in enumerate(rules))
     return {index: why for index, why in refusals if why is not None}
 
