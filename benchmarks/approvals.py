@@ -535,7 +535,8 @@ class Schedules(RuleBasedStateMachine):
         for process in world.processes:
             process.is_frozen = False
         self.run_out()
-        for number in range(12):
+        # Each round is enough for one question of one turn of a conversation, and both may have many.
+        for number in range(100):
             if not world.turns("running", "suspended", "accepted"):
                 break
             self.look_around_at_last()
