@@ -734,7 +734,7 @@ def break_order(what):
             done = await suspend(self, turn, entries)
             if not done:
                 sql = "UPDATE journal_turns SET state = 'suspended', owner = '' WHERE id = ?"
-                await self._database.write(lambda d: d.execute(sql, (turn.id,)))
+                await self.database.write(lambda d: d.execute(sql, (turn.id,)))
             return True
 
         SqliteJournal.suspend = always
@@ -742,7 +742,7 @@ def break_order(what):
         answer = SqliteJournal.answer
 
         async def twice(self, id, *, tenant, reply, by):
-            await self._database.write(lambda d: d.execute("UPDATE questions SET state = 'open' WHERE id = ?", (id,)))
+            await self.database.write(lambda d: d.execute("UPDATE questions SET state = 'open' WHERE id = ?", (id,)))
             return await answer(self, id, tenant=tenant, reply=reply, by=by)
 
         SqliteJournal.answer = twice

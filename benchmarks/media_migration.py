@@ -59,7 +59,7 @@ async def write_old(store: Any, turns: list[ConversationTurn]) -> None:
         (*((None, turn_to_json(turn)) if number % 5 == 0 else turn_to_parts(turn)), turn.id)
         for number, turn in enumerate(turns)
     ]
-    if hasattr(store, "database"):
+    if not hasattr(store, "connections"):
         update = "UPDATE turns SET history = ?, turn = ? WHERE id = ?"
         await store.database.write(lambda database: database.execute("CREATE INDEX by_id ON turns (id)"))
         await store.database.write(lambda database: database.executemany(update, rows))
@@ -84,7 +84,7 @@ async def count(store: Any) -> tuple[int, int, int]:
         "SELECT count(*), sum(bytes) FROM {s}media",
         """SELECT count(*) FROM {s}turns WHERE coalesce(history, '') || turn LIKE '%"data":"%'""",
     )
-    if hasattr(store, "database"):
+    if not hasattr(store, "connections"):
         read = [query.replace("{s}", "") for query in queries]
         ((media, size), (old,)) = await store.database.read(lambda d: [d.execute(query).fetchone() for query in read])
     else:

@@ -100,7 +100,7 @@ def test_bodies_validate(types: Any, model: str, as_parameters: bool) -> None:
         ChatOptions(tools=tuple(encode(tools)), tool_choice="none"),
         ChatOptions(response_format=ResponseFormat(schema=SCHEMA), **common),
     ):
-        body = json.loads(writer.body(conversation(), model, options)[0])
+        body = json.loads(bytes(writer.body(conversation(), model, options)[0]))
 
         for content in body.pop("contents"):
             types.Content.model_validate_json(json.dumps(content))
@@ -114,9 +114,8 @@ def test_bodies_validate(types: Any, model: str, as_parameters: bool) -> None:
 
 def test_the_sentinel_is_sent_to_models_that_insist(types: Any) -> None:
     """It reads as a signature: base64 of something."""
-    body = json.loads(
-        RequestWriter(HERE, GeminiConfig()).body(conversation(), "gemini-3-pro-preview", ChatOptions())[0]
-    )
+    content, *_ = RequestWriter(HERE, GeminiConfig()).body(conversation(), "gemini-3-pro-preview", ChatOptions())
+    body = json.loads(bytes(content))
     call = body["contents"][3]["parts"][0]
 
     assert call["thoughtSignature"] == "skip_thought_signature_validator"

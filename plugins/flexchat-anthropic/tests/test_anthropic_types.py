@@ -115,7 +115,7 @@ def test_bodies_validate(types: Any, model: str, cache: Any) -> None:
         ChatOptions(reasoning=Reasoning(budget_tokens=2000, summary=False)),
         ChatOptions(reasoning=Reasoning(effort="none")),
     ):
-        body = json.loads(writer.body(conversation(), model, options, max_tokens=9000).content)
+        body = json.loads(bytes(writer.body(conversation(), model, options, max_tokens=9000).content))
 
         assert plain(params.validate_python(body)) == body
 

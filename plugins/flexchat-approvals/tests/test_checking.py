@@ -141,7 +141,7 @@ def test_approvals_are_a_list(found):
             "approvals[1]",
             "it is never reached: approvals[0] matches all its calls",
         ),
-        ('[[approvals]]\nplugin = "acme"', "approvals[0].plugin", "no plugin is called 'acme': a person decides"),
+        ('[[approvals]]\nplugin = "nix"', "approvals[0].plugin", "no plugin is called 'nix': a person decides"),
     ],
 )
 def test_a_policy_that_no_call_matches_is_noted(found, policies, path, text):

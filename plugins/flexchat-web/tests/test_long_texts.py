@@ -9,7 +9,7 @@ from flexchat_web.api.media import decoded
 from flexchat_web.checking import QUICK_BYTES, Route, restored
 from flexchat_web.operations import Operations
 from flexchat_web.problems import ApiError
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 FILE = base64.b64encode(bytes(range(256)) * 300).decode()
@@ -74,6 +74,7 @@ def test_a_long_text_is_held_to_the_schema():
 def test_base64_is_decoded_like_that_of_the_standard_library(data, place, more):
     text = base64.b64encode(data).decode()
     text = text[:place] + more + text[place:]
+    assume("===" not in text)  # more padding than any text has; the standard library passes over it
     try:
         expected = base64.b64decode(text, validate=True)
     except ValueError:
