@@ -73,17 +73,12 @@ async def open_databases(reading: ReadConfig, host: PluginHost) -> AsyncIterator
 
 def databases_of(stores: Mapping[str, Any], tables: Mapping[str, StoreDatabase] | None = None) -> Databases:
     """Return the databases of open stores and of plugins' tables, by the names of what each keeps."""
-    found: dict[str, StoreDatabase] = {}
+    found = {name: getattr(store, "database", None) for name, store in stores.items() if store is not None}
+    by_place: dict[str, StoreDatabase] = {}
     names: dict[str, _Names] = {}
-    others: list[str] = []
-    for name, store in stores.items():
-        database: StoreDatabase | None = getattr(store, "database", None)
+    for name, database in [*found.items(), *(tables or {}).items()]:
         if database is not None:
-            found.setdefault(database.place, database)
+            by_place.setdefault(database.place, database)
             names[database.place] = (*names.get(database.place, ()), name)
-        elif store is not None:
-            others.append(name)
-    for name, database in (tables or {}).items():
-        found.setdefault(database.place, database)
-        names[database.place] = (*names.get(database.place, ()), name)
-    return Databases(by_names={names[place]: database for place, database in found.items()}, others=tuple(others))
+    others = tuple(name for name, database in found.items() if database is None)
+    return Databases(by_names={names[place]: database for place, database in by_place.items()}, others=others)

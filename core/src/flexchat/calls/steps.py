@@ -376,9 +376,8 @@ class Run:
         except ArgumentsError as error:
             return self.outcomes.of_arguments(call.name, error), None
         except Exception as error:  # noqa: BLE001  a tool may raise anything, and the model gets it
-            if (
-                call.interruption is not None
-            ):  # no outcome, also if the tool caught it and converted it to another error
+            # Not an outcome, also if the tool caught it and converted it to another error.
+            if call.interruption is not None:
                 raise call.interruption from None
             # Only our own deadline: a TimeoutError of the tool's own is an error like any other.
             if isinstance(error, TimeoutError) and deadline.expired():

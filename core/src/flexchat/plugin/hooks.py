@@ -65,6 +65,11 @@ class HookCall:
             answer = self.function(*[getattr(facts, name) for name in self.arguments])
             return await answer if inspect.isawaitable(answer) else answer
 
+    def call_sync(self, **facts: Any) -> Any:
+        """Call one that is not async with the facts it names. Raises as calling it."""
+        with contained():
+            return self.function(*[facts[name] for name in self.arguments])
+
 
 @attrs.frozen(kw_only=True)
 class AppInfo:
@@ -205,10 +210,8 @@ class Hooks:
     def trace(self, info: TurnInfo, *, is_resumed: bool = False) -> TurnTrace | None:
         """Return the trace of a turn that is being made; see flexchat_trace_turn."""
         for call in self.of(TRACE_TURN):
-            facts = {"info": info, "is_resumed": is_resumed}
             try:
-                with contained():
-                    trace: TurnTrace | None = call.function(*[facts[name] for name in call.arguments])
+                trace: TurnTrace | None = call.call_sync(info=info, is_resumed=is_resumed)
             except Exception as error:
                 log.exception("plugin %s: %s failed: %s", call.plugin, TRACE_TURN, error_text(error))
             else:
@@ -219,10 +222,8 @@ class Hooks:
     def refusal(self, info: TurnInfo, subject: Any) -> str | None:
         """Return the reason for which a principal may not use a tool or rule, or lacks a permission; None if it may."""
         for call in self.of(REFUSAL):
-            facts = {"info": info, "subject": subject}
             try:
-                with contained():
-                    why: str | None = call.function(*[facts[name] for name in call.arguments])
+                why: str | None = call.call_sync(info=info, subject=subject)
             except Exception as error:
                 log.exception("plugin %s: %s failed: %s; refused", call.plugin, REFUSAL, error_text(error))
                 return f"plugin {call.plugin} could not decide about this"
@@ -242,14 +243,7 @@ class Hooks:
             RequestRefusedError: One refused it, or could not decide.
         """
         for call in self.of(BEFORE_TURN):
-            try:
-                await call(SimpleNamespace(info=info, request=request))
-            except RequestRefusedError:
-                raise
-            except Exception as error:
-                text = "plugin %s: %s failed: %s; the turn is refused"
-                log.exception(text, call.plugin, BEFORE_TURN, error_text(error))
-                raise RequestRefusedError(f"plugin {call.plugin} could not decide about this turn") from error
+            await _ask_gate(call, BEFORE_TURN, "turn", SimpleNamespace(info=info, request=request))
 
     async def send_around(self, request: ServiceRequest, send: Callable[[], Awaitable[Answer]]) -> Answer:
         """Send a request through the plugins around it; see flexchat_around_request."""
@@ -264,15 +258,7 @@ class Hooks:
             RequestRefusedError: One refused it, or could not decide.
         """
         for call in self._calls.get(BEFORE_MODEL_REQUEST, ()):
-            try:
-                answer = await call(SimpleNamespace(request=request))
-            # A refusal is the gate's decision. Any other exception leaves it without one, and that refuses as well.
-            except RequestRefusedError:
-                raise
-            except Exception as error:
-                text = "plugin %s: %s failed: %s; the request is refused"
-                log.exception(text, call.plugin, BEFORE_MODEL_REQUEST, error_text(error))
-                raise RequestRefusedError(f"plugin {call.plugin} could not decide about this request") from error
+            answer = await _ask_gate(call, BEFORE_MODEL_REQUEST, "request", SimpleNamespace(request=request))
             if answer is not None:
                 wrong = _why_unusable(answer, request)
                 if wrong:
@@ -328,6 +314,17 @@ def record_of(
         raw_arguments=asked.raw_arguments if asked.arguments is None else None,
         facts=facts,
     )
+
+
+async def _ask_gate(call: HookCall, hook: str, what: str, facts: object) -> Any:
+    try:
+        return await call(facts)
+    # A refusal is the gate's decision. Any other exception leaves it without one, and that refuses as well.
+    except RequestRefusedError:
+        raise
+    except Exception as error:
+        log.exception("plugin %s: %s failed: %s; the %s is refused", call.plugin, hook, error_text(error), what)
+        raise RequestRefusedError(f"plugin {call.plugin} could not decide about this {what}") from error
 
 
 async def _call_hook(call: HookCall, hook: str, facts: object) -> None:

@@ -412,7 +412,8 @@ async def end_replay(turn: ActiveTurn) -> None:
         has_format = turn.answer_format is not None
         replayed = journal.replay_events(turn.info, has_format=has_format) if turn.sink.is_read else ()
         await turn.sink.announce(TurnResumed(info=turn.info, user_message=turn.request.user_message), replayed)
-    await report_waits(turn)
+    if turn.waits:
+        await report_waits(turn)
 
 
 async def report_wait(turn: ActiveTurn, reason: WaitReason, since: float) -> None:

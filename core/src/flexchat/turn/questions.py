@@ -149,8 +149,8 @@ class Person:
             return reply_in(await journal.question(row.id, tenant=row.tenant)) or reply
         return reply
 
-    def _lacks(self, call: Call, permission: str) -> str | None:
-        return None if self.live.refusal_of is None else self.live.refusal_of(call.turn, permission)
+    def _refusal(self, call: Call) -> str | None:
+        return None if self.live.refusal_of is None else self.live.refusal_of(call.turn, "approve")
 
     async def _reply(self, call: Call, question: Question) -> Reply:
         """Wait for the reply of ``on_question`` or of ``FlexChat.answer``, whichever is first."""
@@ -166,7 +166,7 @@ class Person:
                             await asyncio.wait((asking, answered), return_when=asyncio.FIRST_COMPLETED)
                             reply = answered.result() if answered.done() else asking.result()
                         # FlexChat.answer has checked who replies; here it is the turn's own principal.
-                        if question.digest and not answered.done() and (why := self._lacks(call, "approve")):
+                        if question.digest and not answered.done() and (why := self._refusal(call)):
                             return Reply(action="decline", why=why)
             except TimeoutError as error:
                 # A TimeoutError of on_question's own is its failure, not the limit.

@@ -55,15 +55,14 @@ class Router:
                 # The recorded choice stands, even if the profile would now lead to another rule: its prompt and tools
                 # are what the recorded answers refer to.
                 turn.rule = find_recorded_rule(self.rules, chosen, turn.info.id)
-                why = turn.parts.hooks.refusal(turn.info, turn.rule[1]) if turn.parts.hooks.restricts else None
-                if why is not None:
+                if (why := turn.parts.hooks.refusal(turn.info, turn.rule[1])) is not None:
                     raise NotPermittedError(f"the turn cannot go on: {why}")
                 await _open_tools(turn, turn.rule[1])
             await end_phase(turn, "response matching", turn.rule, chosen["outcome"])
             return
         # A new step: a turn that is only closed ends here, since the rules of now say nothing about it.
         await end_replay(turn)
-        refused = refused_rules(turn, self.rules) if turn.parts.hooks.restricts else {}
+        refused = refused_rules(turn, self.rules)
         try:
             index, rule, passed_over = match_response_rule(turn.profile, self.rules, refused)
         except NoMatchingRuleError:
@@ -203,6 +202,8 @@ def _replay_phase(turn: ActiveTurn, phase: str) -> Mapping[str, Any] | None:
 
 def refused_rules(turn: ActiveTurn, rules: Sequence[ResponseRule]) -> dict[int, str]:
     """Return the reasons for which the turn's principal may not use some of the rules, by index."""
+    if not turn.parts.hooks.restricts:
+        return {}
     refusals = ((index, turn.parts.hooks.refusal(turn.info, rule)) for index, rule in enumerate(rules))
     return {index: why for index, why in refusals if why is not None}
 

@@ -412,7 +412,7 @@ async def explain(engine: TurnEngine, request: ChatRequest) -> Explanation:
         async with turn.clock:
             await engine.router.profile(turn)
             verdicts = await _verdicts(engine, turn.profile)
-            refused = refused_rules(turn, engine.router.rules) if turn.parts.hooks.restricts else {}
+            refused = refused_rules(turn, engine.router.rules)
             fits = (verdict.rule for verdict in verdicts if verdict.fits and verdict.rule not in refused)
             tools: tuple[str, ...] = ()
             fitting = next(fits, None)

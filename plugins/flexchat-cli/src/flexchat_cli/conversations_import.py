@@ -42,24 +42,22 @@ async def import_(context: CommandContext, file: str, tenant: str) -> int:
     A conversation whose id is there already with other turns is left unchanged, and named: exit status 1. If it has the
     first of these turns, as after an import that was stopped, the others follow.
     """
-    added: list[str] = []
-    present: list[str] = []
-    different: list[str] = []
+    outcomes: dict[str, list[str]] = {"added": [], "present": [], "different": []}
     try:
         with _opened(file) as lines:
             places = _check(lines, file)
             async with open_conversations(context, tenant) as conversations:
                 for place in reversed(places):  # an export begins with the one used last
                     conversation = _read(lines, place, file)
-                    outcome = await _add(conversations, conversation)
-                    {"added": added, "present": present, "different": different}[outcome].append(conversation.id)
+                    outcomes[await _add(conversations, conversation)].append(conversation.id)
     except OSError as error:
         raise UsageError(f"'{error.filename or file}' cannot be read: {error.strerror or error}") from None
+    added, present, different = outcomes.values()
     text = f"{counted(len(added), 'conversation')} added"
     text += f"; {len(present)} were there already" if present else ""
     if different:
         text += f"; left unchanged, because the id has other turns here: {', '.join(different)}"
-    context.show({"added": added, "present": present, "different": different}, text)
+    context.show(outcomes, text)
     return FAILED if different else OK
 
 
@@ -133,8 +131,6 @@ def _read(lines: BinaryIO, place: tuple[int, int], file: str) -> ExportedConvers
         turns = tuple(turn_from_dict(turn, media) for turn in data["turns"])
         if not (turns and isinstance(data["id"], str) and isinstance(data["title"], str)):
             raise ValueError("it has no id, title or turns")
-    except OSError:
-        raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, StorageError) as error:
         reason = f"'{error.args[0]}' is missing" if isinstance(error, KeyError) else str(error)
         raise UsageError(f"{file}:{number}: this is no exported conversation: {reason}") from None

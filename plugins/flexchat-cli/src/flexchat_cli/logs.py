@@ -99,12 +99,11 @@ def add_ids(record: logging.LogRecord) -> bool:
     turn = current_turn.get()
     info = TurnInfo(tenant="") if turn is None else turn.info
     traceparent = traceparent_here() or info.traceparent
-    principal = getattr(info, "principal", None)
     record.ids = {
         "request": current_request.get(),
         "turn": info.id,
         "tenant": info.tenant,
-        "principal": "" if principal is None else principal.name,
+        "principal": "" if info.principal is None else info.principal.name,
         "trace": traceparent[3:35],
         **getattr(record, "ids", {}),
     }
@@ -148,7 +147,7 @@ class TurnLog:
 
     @hookimpl
     def flexchat_app_opened(self, app: AppInfo) -> None:
-        """Learn the app's secrets."""
+        """Use the app's mask for arguments."""
         self._mask = app.chat.mask.data
 
     @hookimpl

@@ -70,11 +70,12 @@ def _parent(traceparent: str) -> otel.Context:
     return trace.set_span_in_context(trace.NonRecordingSpan(given))
 
 
-def _enter(span: Span) -> None:
-    """Make it the current span; the turn or the step around this restores what was."""
-    otel.attach(trace.set_span_in_context(span))
+def _enter(span: Span) -> Any:
+    """Make it the current span, and return the token to detach it; what is around this restores the traceparent."""
+    token = otel.attach(trace.set_span_in_context(span))
     if traceparent := traceparent_of(span.get_span_context()):
         current_traceparent.set(traceparent)
+    return token
 
 
 class TurnSpans:
@@ -107,9 +108,7 @@ class TurnSpans:
     def __enter__(self) -> None:
         """Make it the current span."""
         self._token = _current.set(self)
-        self._context = otel.attach(trace.set_span_in_context(self.span))
-        if self.traceparent:
-            current_traceparent.set(self.traceparent)
+        self._context = _enter(self.span)
 
     def __exit__(self, *error: object) -> None:
         """End what is open: a turn that was explained, or whose end no event reported, ends here."""
@@ -154,7 +153,7 @@ class Observer:
 
     @hookimpl
     def flexchat_app_opened(self, app: AppInfo) -> None:
-        """Learn the app's secrets."""
+        """Use the app's mask for content."""
         self.content.mask, self._has_mask = app.chat.mask.data, True
 
     @hookimpl
@@ -369,10 +368,8 @@ class ToolSpans:
         turn, began, cited = _current.get(), time.time_ns(), len(self._cited(call))
         facts = {"tool": call.name, "type": "function", "agent": None if turn is None else turn.rule}
         span = self._start(call, turn, began, facts)
-        token = None if span is None else otel.attach(trace.set_span_in_context(span))
         passed_on = current_traceparent.get()
-        if span is not None and (traceparent := traceparent_of(span.get_span_context())):
-            current_traceparent.set(traceparent)
+        token = None if span is None else _enter(span)
         outcome: ToolResult | BaseException | None = None
         try:
             outcome = result = await rest()

@@ -8,6 +8,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any, Literal
 
 import attrs
+from flexchat.host import CIRCUIT_OPEN
 from flexchat.plugin import ServiceRequest, key
 from flexchat.store import Charge
 from flexchat_sdk import (
@@ -27,7 +28,6 @@ UNITS = ("usd", "tokens", "calls")
 _TRILLION = 12  # a price has at most six decimal places, for a million tokens
 _TOKENS_OF_MESSAGE = 64  # what a service adds to each: its role and its marks
 _TOKENS_OF_TOOLS = 1024  # what a service adds if there are any: instructions of its own
-_CIRCUIT_OPEN = "circuit_open"
 
 
 def _is_amount(instance: object, attribute: attrs.Attribute[Any], value: float | None) -> None:
@@ -92,11 +92,15 @@ class Budget:
         _, unit, per, scope, *names = json.loads(charge.key)
         shown = names[:-1] if per == "turn" else names
         what = f"the budget of {scope} '{shown[-1]}' for a {per}" if shown else f"the budget for a {per}"
-        amounts = (_shown(unit, left), _shown(unit, charge.ceiling), _shown(unit, charge.amount))
+        amounts = (
+            _format_amount(unit, left),
+            _format_amount(unit, charge.ceiling),
+            _format_amount(unit, charge.amount),
+        )
         return f"{what} has {amounts[0]} of {amounts[1]} left, and this may take {amounts[2]}"
 
 
-def _shown(unit: str, amount: int) -> str:
+def _format_amount(unit: str, amount: int) -> str:
     return (
         f"${Decimal(amount).scaleb(-_TRILLION):,.6f}".rstrip("0").rstrip(".") if unit == "usd" else f"{amount:,} {unit}"
     )
@@ -181,7 +185,7 @@ def is_free(error: BaseException) -> bool:
     """Return whether a failed attempt certainly cost nothing: the service refused it, or it was never sent."""
     if not isinstance(error, ProviderError):
         return False
-    if error.code in (_CIRCUIT_OPEN, NO_CONNECTION) or (error.status or 0) >= 400:
+    if error.code in (CIRCUIT_OPEN, NO_CONNECTION) or (error.status or 0) >= 400:
         return True
     return isinstance(error, ProviderAuthError | ProviderRequestError | ProviderRateLimitError)
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import attrs
@@ -250,12 +250,15 @@ class Ceilings:
 
     async def _settle(self, id: str, amounts: Mapping[str, int], sums: Mapping[str, int] | None = None) -> None:
         """Settle a reservation; a cancellation of the caller does not stop it."""
-        task = asyncio.ensure_future(self._until_settled(id, amounts, sums))
+        await asyncio.shield(self._in_background(self._settle_now(id, amounts, sums)))
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
-        await asyncio.shield(task)
+        return task
 
-    async def _until_settled(self, id: str, amounts: Mapping[str, int], sums: Mapping[str, int] | None) -> None:
+    async def _settle_now(self, id: str, amounts: Mapping[str, int], sums: Mapping[str, int] | None) -> None:
         assert self.counters is not None
         assert self._lease is not None
         try:
@@ -263,9 +266,7 @@ class Ceilings:
         except StorageError as error:
             # Not retried here, where a turn waits: it counts in full until it is settled.
             log.warning("what was spent could not be settled yet: %s", error)
-            task = asyncio.ensure_future(self._settle_later(id, amounts, sums))
-            self._background.add(task)
-            task.add_done_callback(self._background.discard)
+            self._in_background(self._settle_later(id, amounts, sums))
             return
         self._lease.drop()
 

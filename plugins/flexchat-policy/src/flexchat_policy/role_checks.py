@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import Any
 
 from flexchat.host import did_you_mean
 from flexchat.plugin import CheckedConfig
 
-from .roles import fits, unused_patterns
+from .roles import unused_patterns
 
 _WILD = frozenset("*?[")
 
@@ -43,5 +44,5 @@ def review_roles(read: CheckedConfig, parts: Any) -> None:
             else:
                 read.note(at, f"no tool is called '{pattern}'{did_you_mean(pattern, names)}")
         for index, pattern in enumerate(grants.rules):
-            if _WILD & {*pattern} and pattern != "*" and not any(fits(pattern, name) for name in rules):
+            if _WILD & {*pattern} and pattern != "*" and not any(fnmatchcase(name, pattern) for name in rules):
                 read.note(("roles", role, "rules", index), f"'{pattern}' fits no rule")

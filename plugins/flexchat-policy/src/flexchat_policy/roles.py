@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import translate
+from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
 
 import attrs
@@ -32,17 +31,13 @@ class Role:
             return subject in self.permissions
         if isinstance(subject, ToolDefinition):
             return any(fits_tool(pattern, subject) for pattern in self.tools)
-        return any(fits(pattern, subject.name or "") for pattern in self.rules)
-
-
-def fits(pattern: str, name: str) -> bool:
-    """Return whether a name fits a pattern of ``*``, ``?`` and ``[…]``; case counts."""
-    return re.fullmatch(translate(pattern), name) is not None
+        return any(fnmatchcase(subject.name or "", pattern) for pattern in self.rules)
 
 
 def fits_tool(pattern: str, tool: ToolDefinition) -> bool:
     """Return whether a pattern grants a tool: by its name, or as SOURCE/NAME."""
-    return fits(pattern, tool.name) or (tool.source is not None and fits(pattern, f"{tool.source}/{tool.name}"))
+    names = (tool.name,) if tool.source is None else (tool.name, f"{tool.source}/{tool.name}")
+    return any(fnmatchcase(name, pattern) for name in names)
 
 
 def refusal(roles: Mapping[str, Role], principal: Principal | None, subject: Any) -> str | None:

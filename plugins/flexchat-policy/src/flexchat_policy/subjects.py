@@ -32,8 +32,7 @@ class Subject:
     @property
     def principal(self) -> str:
         """The name of the principal; empty without one."""
-        principal = getattr(self.info, "principal", None)
-        return "" if principal is None else str(principal.name)
+        return "" if self.info.principal is None else self.info.principal.name
 
     def in_scope(self, scope: Scope, only: Sequence[str] | None) -> list[tuple[str, ...]]:
         """Return the names under which this is counted in a scope; none if the scope is not about it.
@@ -41,12 +40,12 @@ class Subject:
         Args:
             only: Patterns of names that are counted; None for all.
         """
-        tenant, principal = self.info.tenant, getattr(self.info, "principal", None)
+        tenant, principal = self.info.tenant, self.info.principal
         names: dict[Scope, list[tuple[str, ...]]] = {
             "all": [()],
             "tenant": [(tenant,)],
             "principal": [(tenant, self.principal)],
-            "role": [(role,) for role in getattr(principal, "roles", ())],
+            "role": [(role,) for role in (principal.roles if principal is not None else ())],
             "rule": [(self.rule,)] if self.rule else [],
             "tool": [(self.tool,)] if self.tool else [],
             "conversation": [(tenant, self.info.conversation or self.turn)],

@@ -73,11 +73,9 @@ class WithTokens(Protocol):
 def valid_tokens(settings: WithTokens) -> Mapping[str, str]:
     """Return the tenants of the tokens that have not expired."""
     expired = {token for token, identity in settings.identities.items() if identity.has_expired}
-    return (
-        {token: tenant for token, tenant in settings.tokens.items() if token not in expired}
-        if expired
-        else (settings.tokens)
-    )
+    if not expired:
+        return settings.tokens
+    return {token: tenant for token, tenant in settings.tokens.items() if token not in expired}
 
 
 def principal_of(token: str, settings: WithTokens) -> Principal | None:
