@@ -247,3 +247,13 @@ def test_migrate_refuses_a_database_of_a_newer_version(run, kept, tmp_path):
 
     assert result.status == 1
     assert "newer FlexChat" in result.out
+
+
+def test_a_configuration_that_cannot_be_used_leaves_no_folder_in_the_way(run, kept, tmp_path):
+    text = kept.read_text()
+    kept.write_text(f"{text}\n[nonsense]\n")
+    assert run("backup", str(tmp_path / "backup")).status == 2
+
+    kept.write_text(text)
+    assert run("ask", "first question").status == 0
+    assert run("backup", str(tmp_path / "backup")).status == 0

@@ -48,10 +48,11 @@ async def backup(context: CommandContext, folder: str) -> None:
         if path.exists():
             raise UsageError(f"'{path}' is there already: name a new folder")
     reading = _reading(context)
-    # A folder of this name is complete: until then it has another one.
-    os.makedirs(new, mode=0o700)
     copied: list[BackedUpDatabase] = []
     async with _open(context, reading) as databases:
+        # A folder of this name is complete: until then it has another one. A configuration that cannot be used has
+        # none, which would be in the way of the next backup.
+        os.makedirs(new, mode=0o700)
         left_out = [f"{name}: has no copy of FlexChat's; use its own tools" for name in databases.others]
         for names, database in databases.by_names.items():
             if not (await database.schema()).version:

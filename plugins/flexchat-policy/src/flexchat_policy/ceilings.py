@@ -103,28 +103,12 @@ class Ceilings:
 
     @hookimpl
     async def flexchat_turn_finished(self, info: TurnInfo) -> None:
-        """Return the turn's place."""
-        await self._end_turn(info)
-
-    @hookimpl
-    async def flexchat_turn_failed(self, info: TurnInfo) -> None:
-        """Return the turn's place."""
-        await self._end_turn(info)
-
-    @hookimpl
-    async def flexchat_turn_cancelled(self, info: TurnInfo) -> None:
-        """Return the turn's place."""
-        await self._end_turn(info)
-
-    @hookimpl
-    async def flexchat_turn_suspended(self, info: TurnInfo) -> None:
-        """Return the turn's place: it holds nothing while it waits."""
-        await self._end_turn(info)
-
-    async def _end_turn(self, info: TurnInfo) -> None:
+        """Return the turn's place, however it ends; a suspended one holds nothing while it waits."""
         if info.id in self._turns:
             self._turns.discard(info.id)
             await self._settle(f"turn {info.id}", {})
+
+    flexchat_turn_failed = flexchat_turn_cancelled = flexchat_turn_suspended = flexchat_turn_finished
 
     @hookimpl
     async def flexchat_around_request(self, request: ServiceRequest, send: Callable[[], Awaitable[Any]]) -> Any:
