@@ -124,6 +124,10 @@ def assemble(
     own = host.hooks_of_chat(config.tables, hooks)
     for llm in llms.values():
         llm.use_hooks(own)
+    if own.restricts:
+        from .plugin.permitted_stores import restrict_store
+
+        stores = {name: restrict_store(name, store, own.refusal) for name, store in stores.items()}
     fetcher = create_fetcher(host, config, mask)
     manager = ToolManager.from_plugins(
         host,

@@ -249,10 +249,11 @@ def flexchat_before_turn(info: TurnInfo, request: ChatRequest) -> Awaitable[None
 def flexchat_refusal(info: TurnInfo, subject: Any) -> str | None:
     """Return the reason that keeps the principal of *info* from using something; None if it may.
 
-    ``subject`` is a ToolDefinition, a rule of the config (ResponseRule) or the name of a permission: "approve".
-    Asked before each call, for each listing of tools, wherever it is shown, and for each rule that might answer. Not
-    async, and quick: decide from the facts alone, so that what is listed and what runs are the same. If an
-    implementation raises, the answer is a refusal.
+    ``subject`` is a ToolDefinition, a rule of the config (ResponseRule), a collection of a document store
+    (CollectionChoice) or the name of a permission: "approve", "edit", "view_costs", "view_others". Asked before each
+    call, for each listing of tools, wherever it is shown, for each rule that might answer, and for each search and
+    listing of documents. Not async, and quick: decide from the facts alone, so that what is listed and what runs are
+    the same. If an implementation raises, the answer is a refusal.
     """
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..config.model import Config, ResponseRule, RuleTools
-from ..domain import ChatRequest, PhaseFinished, PhaseRecord, PhaseStarted, Profile, RagResults
+from ..domain import ChatRequest, CollectionChoice, PhaseFinished, PhaseRecord, PhaseStarted, Profile, RagResults
 from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.masking import Mask
 from ..errors import NoMatchingRuleError, NotPermittedError, StuckTurnError
@@ -117,7 +117,10 @@ class Router:
 
     async def _rag(self, turn: ActiveTurn, topic: Topic) -> RagResults:
         if (entry := _replay_phase(turn, "rag collection")) is not None:
-            return value_from_dict(RagResults, entry["rag"])
+            rag = value_from_dict(RagResults, entry["rag"])
+            if turn.parts.hooks.restricts and not (turn.journal is not None and turn.journal.is_closed):
+                _check_permitted(turn, rag)
+            return rag
         rag, notes = turn.rag, NOT_ASKED if turn.request.collections is None else NOT_CHOSEN
         if self._needs_documents(turn):
             notes = await self._begin_phase(turn, "rag collection")
@@ -206,6 +209,14 @@ def refused_rules(turn: ActiveTurn, rules: Sequence[ResponseRule]) -> dict[int, 
         return {}
     refusals = ((index, turn.parts.hooks.refusal(turn.info, rule)) for index, rule in enumerate(rules))
     return {index: why for index, why in refusals if why is not None}
+
+
+def _check_permitted(turn: ActiveTurn, rag: RagResults) -> None:
+    """Raise NotPermittedError if the turn has found documents that its principal may not search any more."""
+    for hit in rag.hits:
+        why = turn.parts.hooks.refusal(turn.info, CollectionChoice(store=hit.store, collection=hit.collection))
+        if why is not None:
+            raise NotPermittedError(f"the turn cannot go on: {why}")
 
 
 def find_recorded_rule(rules: Sequence[ResponseRule], chosen: Mapping[str, Any], turn: str) -> tuple[int, ResponseRule]:

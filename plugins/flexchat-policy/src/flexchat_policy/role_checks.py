@@ -1,4 +1,4 @@
-"""Checks of the roles in a configuration, against its rules and tools."""
+"""Checks of the roles in a configuration, against its rules, document stores and tools."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _WILD = frozenset("*?[")
 
 
 def check_roles(read: CheckedConfig) -> None:
-    """Report roles without tools, and names of rules that do not exist."""
-    names = [rule.name for rule in read.config.responses if rule.name]
+    """Report roles without tools, and names of rules and document stores that do not exist."""
+    names, stores = [rule.name for rule in read.config.responses if rule.name], [*read.config.stores]
     for role, grants in read.config.tables["roles"].items():
         if not grants.tools:
             text = 'grants no tools: name some in tools = ["get_*"], or remove the role'
@@ -26,6 +26,14 @@ def check_roles(read: CheckedConfig) -> None:
             known = f" (rules: {', '.join(names) or 'none has a name'})"
             text = f"no rule is called '{pattern}'{did_you_mean(pattern, names) or known}"
             read.problem(("roles", role, "rules", index), text)
+        for index, pattern in enumerate(grants.collections):
+            store, at = pattern.partition("/")[0], ("roles", role, "collections", index)
+            if _WILD & {*store}:
+                if store != "*" and not any(fnmatchcase(name, store) for name in stores):
+                    read.note(at, f"'{pattern}' fits no document store")
+            elif store not in stores:
+                known = f" (stores: {', '.join(stores) or 'none'})"
+                read.problem(at, f"no document store is called '{store}'{did_you_mean(store, stores) or known}")
 
 
 def review_roles(read: CheckedConfig, parts: Any) -> None:

@@ -1,4 +1,4 @@
-"""Roles: what a principal may use. One function decides about calls, listings, rules and permissions."""
+"""Roles: what a principal may use. One function decides about calls, listings, rules, documents and permissions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
 
 import attrs
-from flexchat import Principal, TurnInfo
+from flexchat import CollectionChoice, Principal, TurnInfo
+from flexchat.host import ResponseRule
 from flexchat.plugin import ToolDefinition, hookimpl, key
 
 Permission = Literal["approve", "edit", "view_costs", "view_others"]
@@ -23,15 +24,22 @@ class Role:
         'Patterns of the names of tools ("get_*"), and "SOURCE/*" for those of a source.', default=()
     )
     rules: tuple[str, ...] = key("Patterns of the names of rules that may answer.", default=("*",))
+    collections: tuple[str, ...] = key(
+        'Patterns of the collections of documents that may be searched ("handbook/public_*"), and names of stores for '
+        "all of theirs.",
+        default=("*",),
+    )
     permissions: tuple[Permission, ...] = key("What else its principals may do.", default=())
 
     def permits(self, subject: Any) -> bool:
-        """Return whether a tool, a rule or, as a text, a permission is granted."""
+        """Return whether a tool, a rule, a collection or, as a text, a permission is granted."""
         if isinstance(subject, str):
             return subject in self.permissions
+        if isinstance(subject, CollectionChoice):
+            return any(fits_collection(pattern, subject) for pattern in self.collections)
         if isinstance(subject, ToolDefinition):
             return any(fits_tool(pattern, subject) for pattern in self.tools)
-        return any(fnmatchcase(subject.name or "", pattern) for pattern in self.rules)
+        return isinstance(subject, ResponseRule) and any(fnmatchcase(subject.name or "", each) for each in self.rules)
 
 
 def fits_tool(pattern: str, tool: ToolDefinition) -> bool:
@@ -40,11 +48,19 @@ def fits_tool(pattern: str, tool: ToolDefinition) -> bool:
     return any(fnmatchcase(name, pattern) for name in names)
 
 
+def fits_collection(pattern: str, choice: CollectionChoice) -> bool:
+    """Return whether a pattern grants a collection: STORE/COLLECTION, or STORE for all of a store's."""
+    store, has_collection, collection = pattern.partition("/")
+    return fnmatchcase(choice.store, store) and (
+        not has_collection or (choice.collection is not None and fnmatchcase(choice.collection, collection))
+    )
+
+
 def refusal(roles: Mapping[str, Role], principal: Principal | None, subject: Any) -> str | None:
     """Return the reason that keeps a principal from using something; None if one of its roles grants it.
 
     Args:
-        subject: A tool's definition, a rule of the config or, as a text, a permission.
+        subject: A tool's definition, a rule of the config, a collection or, as a text, a permission.
     """
     if principal is None:
         return "no identity was established, and the configuration has roles"
@@ -61,6 +77,8 @@ def refusal(roles: Mapping[str, Role], principal: Principal | None, subject: Any
 def _describe(subject: Any) -> str:
     if isinstance(subject, ToolDefinition):
         return f"the tool '{subject.name}'"
+    if isinstance(subject, CollectionChoice):
+        return f"the collection '{subject.store}/{subject.collection or '*'}'"
     return f"the rule '{subject.name}'" if subject.name else "a rule without a name"
 
 
