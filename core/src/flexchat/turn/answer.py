@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import attrs
 
@@ -14,7 +14,6 @@ from ..domain import (
     AnswerEnd,
     AssistantMessage,
     ChatEvent,
-    ChatOptions,
     ChatRequest,
     ChatResponse,
     ChatResult,
@@ -39,9 +38,6 @@ from .active import ActiveTurn, ModelTarget, end_replay
 from .exchange import ModelQuery, exchange, request_to
 from .rounds import CallLimits, NextStep, can_read_on, messages_of, next_step, no_answer_reason, rounds, run_calls
 from .template import substitute_variables
-
-if TYPE_CHECKING:
-    from ..domain.chat import ToolChoice
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +106,9 @@ async def first_request(turn: ActiveTurn) -> ModelRequest:
 class _RuleDialogue:
     """The dialogue of a rule's answer; see rounds.Dialogue."""
 
-    def __init__(self, turn: ActiveTurn, rule: ResponseRule, options: ChatOptions, offered: tuple[str, ...]) -> None:
+    def __init__(
+        self, turn: ActiveTurn, rule: ResponseRule, options: Mapping[str, Any], offered: tuple[str, ...]
+    ) -> None:
         self._turn = turn
         self._offered = self._first_offered = offered
         self._options = self.first = options
@@ -122,12 +120,12 @@ class _RuleDialogue:
                 turn.warnings.append('tool_choice="required" has no effect: the rule that answers offers no tools')
             return
         if parallel is not None:
-            self._options = self.first = attrs.evolve(options, parallel_tool_calls=parallel)
+            self._options = self.first = {**options, "parallel_tool_calls": parallel}
         if choice in [tool.name for tool in request.caller_tools]:
             self._first_offered, choice = (choice,), "required"
         if choice != "auto":
             # Only until the first calls: a choice forced every time would never let the model finish.
-            self.first = attrs.evolve(self._options, tool_choice=cast("ToolChoice", choice))
+            self.first = {**self._options, "tool_choice": choice}
 
     async def ask(self) -> ChatResult:
         turn = self._turn
@@ -143,7 +141,7 @@ class _RuleDialogue:
         self._turn.add_answer(messages_of(calls, records, max_chars, can_read_on=self._turn.can_read_on))
 
 
-def _query(turn: ActiveTurn, options: ChatOptions, offered: tuple[str, ...] = ()) -> ModelQuery:
+def _query(turn: ActiveTurn, options: Mapping[str, Any], offered: tuple[str, ...] = ()) -> ModelQuery:
     assert turn.target is not None
     return ModelQuery(
         target=turn.target,
@@ -155,7 +153,7 @@ def _query(turn: ActiveTurn, options: ChatOptions, offered: tuple[str, ...] = ()
     )
 
 
-async def _ask(turn: ActiveTurn, options: ChatOptions, offered: tuple[str, ...] = ()) -> ChatResult:
+async def _ask(turn: ActiveTurn, options: Mapping[str, Any], offered: tuple[str, ...] = ()) -> ChatResult:
     result, round_ = await exchange(turn, _query(turn, options, offered))
     turn.add_result(result, round_)
     return result
@@ -203,7 +201,7 @@ def _begins_with(request: ChatRequest) -> tuple[Message, ...]:
     return (UserMessage(content=request.user_message, media=request.attachments), *request.continuation)
 
 
-async def _answer_at_limit(turn: ActiveTurn, options: ChatOptions) -> ChatResponse:
+async def _answer_at_limit(turn: ActiveTurn, options: Mapping[str, Any]) -> ChatResponse:
     """End a loop the model does not end itself: with the specified sentence, or with one answer without tools."""
     has_request = turn.has_last_request or turn.parts.tools.table.at_limit == "answer"
     if has_request or turn.answer_format is not None:
@@ -218,7 +216,7 @@ async def _answer_at_limit(turn: ActiveTurn, options: ChatOptions) -> ChatRespon
     return _response(turn, TOO_MANY_CALLS, message)
 
 
-async def _finish(turn: ActiveTurn, options: ChatOptions) -> ChatResponse:
+async def _finish(turn: ActiveTurn, options: Mapping[str, Any]) -> ChatResponse:
     """End with the model's text, or with the specified sentence if a text was due and did not come."""
     read = None if turn.answer_format is None else await _read_answer(turn, turn.answer_format, options)
     content = turn.answer if read is None else read.text
@@ -254,25 +252,25 @@ def _response(turn: ActiveTurn, content: str, message: AssistantMessage) -> Chat
 _DEFAULT_TOOLS = RuleTools()
 
 
-def _options(rule: ResponseRule, request: ChatRequest) -> ChatOptions:
-    """Return the rule's options, those of the request in their place where it has some."""
+def _options(rule: ResponseRule, request: ChatRequest) -> dict[str, Any]:
+    """Return the fields of ChatOptions that the rule sets, those of the request in their place where it has some."""
     reasoning = request.reasoning or rule.reasoning
     assert not isinstance(reasoning, str)  # since the request was read
-    return ChatOptions(
-        max_tokens=rule.max_tokens if request.max_tokens is None else request.max_tokens,
-        temperature=rule.temperature if request.temperature is None else request.temperature,
-        top_p=rule.top_p if request.top_p is None else request.top_p,
-        stop=rule.stop if request.stop is None else tuple(request.stop),
-        seed=rule.seed if request.seed is None else request.seed,
-        reasoning=reasoning,
-        extra=rule.extra_body if request.extra_body is None else request.extra_body,
-    )
+    return {
+        "max_tokens": rule.max_tokens if request.max_tokens is None else request.max_tokens,
+        "temperature": rule.temperature if request.temperature is None else request.temperature,
+        "top_p": rule.top_p if request.top_p is None else request.top_p,
+        "stop": rule.stop if request.stop is None else tuple(request.stop),
+        "seed": rule.seed if request.seed is None else request.seed,
+        "reasoning": reasoning,
+        "extra": rule.extra_body if request.extra_body is None else request.extra_body,
+    }
 
 
 COMPLAINT = "That answer does not have the required form: {problem}. Write it again, as one JSON object only{schema}."
 
 
-async def _read_answer(turn: ActiveTurn, answer_format: AnswerFormat, options: ChatOptions) -> ReadAnswer:
+async def _read_answer(turn: ActiveTurn, answer_format: AnswerFormat, options: Mapping[str, Any]) -> ReadAnswer:
     """Read the last answer; if it does not have the form, ask again, once, with a request that names the fault.
 
     Where tools ruled out asking for the form so far, it is asked for first, without them. The answers without the form

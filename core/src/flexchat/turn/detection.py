@@ -13,7 +13,6 @@ import attrs
 from ..config.model import ModelChoice
 from ..domain import (
     AssistantMessage,
-    ChatOptions,
     ChatRequest,
     Message,
     RagResults,
@@ -126,7 +125,7 @@ class Prompter:
         query = ModelQuery(
             target=ModelTarget(llm=choice.llm, model=choice.model),
             messages=(UserMessage(content=prompt),),
-            options=ChatOptions(max_tokens=max_tokens, temperature=TEMPERATURE),
+            options={"max_tokens": max_tokens, "temperature": TEMPERATURE},
             at_most_s=max(notes.seconds(self._turn.parts.limits.phase_timeout_ms / 1000), 0),
         )
         result, round_ = await exchange(self._turn, query)

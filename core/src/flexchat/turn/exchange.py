@@ -54,7 +54,7 @@ class ModelQuery:
 
     Attributes:
         target: Who is asked; afterwards, who answered.
-        options: Without tools, response_format and timeout_s: they depend on who is asked.
+        options: Fields of ChatOptions, without tools, response_format and timeout_s: they depend on who is asked.
         offered: Names of the tools offered to the model.
         is_answer: Whether it answers the user: then it is passed on while it is written, if it has a reader.
         at_most_s: Seconds it may take, if fewer than the turn has left, without the waiting for a reader.
@@ -62,7 +62,7 @@ class ModelQuery:
 
     target: ModelTarget
     messages: tuple[Message, ...]
-    options: ChatOptions
+    options: Mapping[str, Any]
     offered: tuple[str, ...] = ()
     answer_format: AnswerFormat | None = None
     is_answer: bool = False
@@ -231,14 +231,14 @@ async def _within(seconds: float, work: Awaitable[ChatResult]) -> ChatResult:
 def _build_request(
     turn: ActiveTurn, query: ModelQuery, messages: tuple[Message, ...], llm: LLM, model: str, left_s: float
 ) -> ModelRequest:
-    changes: dict[str, Any] = {"timeout_s": left_s}
+    fields: dict[str, Any] = {**query.options, "timeout_s": left_s}
     if offered := query.offered:
         registry, tools, tool_format = turn.parts.tools.get_registry(), turn.tools, llm.provider.tool_format(model)
         # A tool that its source has lost since it was offered is no longer sent.
         if not registry.still_has(tools):
             pairs = [(name, tools.get(name)) for name in offered]
             offered = tuple([name for name, tool in pairs if tool and (tool.is_callers or registry.now(tool))])
-        changes["tools"] = tools.wire_tools(tool_format, offered)
+        fields["tools"] = tools.wire_tools(tool_format, offered)
         for name, reason in tools.dropped_by(tool_format, offered).items():
             warning = f"'{llm.name}' was not offered {name}: {reason}"
             if warning not in turn.warnings:
@@ -247,9 +247,8 @@ def _build_request(
         combines = getattr(llm.provider, "combines_tools_and_format", None)
         turn.requested_format = not query.offered or combines is None or combines(model)
         if turn.requested_format:
-            changes["response_format"] = query.answer_format.format
-    options = attrs.evolve(query.options, **changes)
-    return ModelRequest(info=turn.info, llm=llm.name, model=model, messages=messages, options=options)
+            fields["response_format"] = query.answer_format.format
+    return ModelRequest(info=turn.info, llm=llm.name, model=model, messages=messages, options=ChatOptions(**fields))
 
 
 async def _request_in_slot(turn: ActiveTurn, query: ModelQuery, llm: LLM, *rest: Any) -> ChatResult:
