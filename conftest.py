@@ -30,7 +30,8 @@ os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Describe the markers that the tests of every package use, and let Ctrl-C interrupt."""
-    config.addinivalue_line("markers", "slow: takes over a second; runs with ./dev test --all, in CI, or when named")
+    config.addinivalue_line("markers", "slow: takes a third of a second or more; runs with ./dev test --all, or named")
+    config.addinivalue_line("markers", "quick: starts a server, and runs with the quick tests nevertheless")
     config.addinivalue_line(
         "markers", "timed: holds a limit of time; gets two more tries, for machines stand still at times"
     )
@@ -42,10 +43,15 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give limits of time and real browsers another try: machines stand still at times. A promise gets none.
 
-    That a module is light costs a process for each plugin; one quick test loads all of them.
+    That a module is light costs a process for each plugin; one quick test loads all of them. A test of a real
+    PostgreSQL server is slow, unless it is marked quick.
     """
     for item in items:
-        if getattr(item, "originalname", item.name) == "test_its_module_is_light":
+        names = {*getattr(item, "fixturenames", ())}
+        is_of_server = bool({"dsn", "own_server"} & names) or {"server", "schema"} <= names
+        if (is_of_server and not item.get_closest_marker("quick")) or getattr(
+            item, "originalname", item.name
+        ) == "test_its_module_is_light":
             item.add_marker(pytest.mark.slow)
     if config.pluginmanager.has_plugin("rerunfailures"):
         for item in items:

@@ -171,6 +171,7 @@ def test_a_plugins_secret_stays_out_of_its_report():
     assert "hunter22" not in report.reason
 
 
+@pytest.mark.slow
 def test_a_library_that_nobody_configured_is_silent_and_ends_cleanly():
     """No log lines, no warnings about open connections, even if close was forgotten."""
     code = (

@@ -256,6 +256,7 @@ ODD += [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", BODIES)
 def test_any_value_in_any_place_gives_an_answer_or_an_error_of_ours(form: str) -> None:
     """Law: null, missing or of another type, in a body or in any event: no foreign exception, and it can go back."""
@@ -264,6 +265,7 @@ def test_any_value_in_any_place_gives_an_answer_or_an_error_of_ours(form: str) -
             read_and_write(form, replaced(BODIES[form], place, value))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", BODIES)
 @settings(max_examples=20)
 @given(st.data())

@@ -6,6 +6,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 from flexchat.attachments import MAX_ATTACHMENTS, MAX_TOTAL_BYTES
 from flexchat.config.reading import read_config
 from flexchat.domain.media import MAX_PIXELS
@@ -13,6 +14,7 @@ from flexchat.domain.media import MAX_PIXELS
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "media.md").read_text()
 
 
+@pytest.mark.slow
 def test_its_python_runs(tmp_path):
     """Each example in a program of its own."""
     for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):

@@ -47,6 +47,7 @@ def test_the_tables_are_the_programs():
     assert with_tables(TEXT) == TEXT, "run: python tests/architecture/test_python_api_page.py"
 
 
+@pytest.mark.slow
 def test_the_python_runs(tmp_path):
     """One example after the other, as a reader would paste them."""
     blocks = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)

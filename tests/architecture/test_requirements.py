@@ -6,6 +6,8 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "contributing" / "requirements.md"
 ID = re.compile(r"\b(RG|TC|DS|TE|LC)-(\d+)\b|\b(C)(\d+)\b")
@@ -93,6 +95,7 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.slow
 def test_every_requirement_has_a_test_or_is_open():
     """And no test names one that does not exist, or that is said to be open."""
     tests, ids = found_by_id(), all_ids()

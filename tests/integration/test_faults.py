@@ -123,6 +123,7 @@ def outcomes() -> dict[tuple[str, str, bool], Outcome]:
     return asyncio.run(all_outcomes())
 
 
+@pytest.mark.slow
 def test_every_fault_ends_in_the_answer_or_the_right_error(outcomes):
     """In time, without the key, after as many requests as the retry contract allows; never a silent success."""
     wrong = []

@@ -59,6 +59,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_the_first_call_of_a_tool_imports_nothing_on_the_event_loop():
     """Python functions, ready-made tools, a mock, pydantic; right arguments, repairable ones, wrong ones."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)

@@ -6,6 +6,7 @@ import pytest
 FORMATS = pytest.mark.parametrize("form", fuzzer.FORMATS, ids=lambda form: form.name)
 
 
+@pytest.mark.slow
 @FORMATS
 def test_no_wrong_type_in_our_own_answers_loses_text_or_calls(form):
     """Every other type in every place of the kits' answers, whole and streamed: read right, or an error of ours."""
@@ -15,6 +16,7 @@ def test_no_wrong_type_in_our_own_answers_loses_text_or_calls(form):
     assert report.cases == []
 
 
+@pytest.mark.slow
 @FORMATS
 def test_no_wrong_type_in_recorded_answers_loses_text_or_calls(form):
     """A few of them, and a few events of each stream; all of them are for the script."""

@@ -258,6 +258,7 @@ async def test_a_paper_of_pictures_is_described_to_a_model_that_sees_only_images
     assert [b64(CHART)] in [message.get("images") for message in body["messages"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "name"),
     [("gpt-3.5-turbo", "openai"), ("claude-2.1", "anthropic"), ("gemini-2.5-flash-preview-tts", "gemini")],

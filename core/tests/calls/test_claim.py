@@ -1025,6 +1025,7 @@ async def test_an_unknown_effect_with_a_key_is_cleared_up_by_the_next_call(ledge
     assert [row.state for row in await rows(ledger)] == ["done"]
 
 
+@pytest.mark.slow
 async def test_a_lost_answer_to_a_call_with_a_key_is_asked_for_once_more(ledger, till):
     """The tool has no retry of its own; its service acts once per key."""
 

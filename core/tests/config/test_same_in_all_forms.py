@@ -67,6 +67,7 @@ def keys(data, place=()):
             yield from keys(value, (*place, key))
 
 
+@pytest.mark.slow
 @given(TABLES)
 def test_each_form_reads_to_the_same_data(data):
     """And each key's line has that key."""

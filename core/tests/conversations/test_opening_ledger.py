@@ -137,6 +137,7 @@ def test_a_tool_given_in_code_is_checked_too():
         FlexChat.from_config(BASE, tools=[tool(verify="was_paid")(pay.function)])
 
 
+@pytest.mark.slow
 def test_a_chat_without_kept_conversations_does_not_load_sqlite():
     """Nor does it start a thread, before something is changed."""
     code = (

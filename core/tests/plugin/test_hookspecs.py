@@ -129,6 +129,7 @@ def test_every_hook_has_an_example():
     assert {name for section in SECTIONS for name in section.split(", ")} == HOOKS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("section", SECTIONS)
 def test_an_example_is_called_and_nothing_goes_wrong(section, caplog, capsys):
     """Registration at the start, events and gates in turns; none raises, and what only watches says what it saw."""

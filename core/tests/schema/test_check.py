@@ -295,6 +295,7 @@ def test_the_text_of_a_problem_can_always_be_sent():
     assert problem.encode()
 
 
+@pytest.mark.slow
 def test_a_valid_simple_call_does_not_import_jsonschema():
     """Neither loading schema nor a valid call costs the 0.1 s of jsonschema, or RE2."""
     code = (
@@ -341,6 +342,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from("abcdex") | st.text(max_size=3), json_data, max_size=5))
 @settings(max_examples=examples(300), deadline=None)
 def test_whatever_a_model_sends_gets_an_answer(params):

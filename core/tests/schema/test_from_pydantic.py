@@ -466,6 +466,7 @@ def test_an_answer_that_a_model_refuses_is_refused_in_a_sentence():
 # Without pydantic
 
 
+@pytest.mark.slow
 def test_pydantic_is_not_imported_by_what_does_not_need_it():
     """Not even where it is installed."""
     code = (
@@ -481,6 +482,7 @@ def test_pydantic_is_not_imported_by_what_does_not_need_it():
     assert (done.stdout, done.stderr) == ("False\n", "")
 
 
+@pytest.mark.slow
 def test_constraints_of_annotated_types_need_no_pydantic():
     """They are a package of their own, and were silently lost."""
     code = (

@@ -79,6 +79,7 @@ def test_arguments_of_the_greatest_depth_are_checked():
     assert checked.problems == ()
 
 
+@pytest.mark.slow
 @pytest.mark.timed
 def test_references_that_double_at_every_level_end():
     """Two ways through a recursive schema and 31 levels of arguments would be 2^31 steps."""

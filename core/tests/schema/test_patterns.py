@@ -38,6 +38,7 @@ def test_a_pattern_is_searched_as_in_ecma_262(pattern, text, found):
     assert search(pattern, text) is found
 
 
+@pytest.mark.slow
 def test_blank_means_the_same_to_every_engine():
     """What Unicode, Python or ECMA-262 calls a space is blank to RE2 and to Python's re; all else is not."""
     ecma_262 = {*"\t\n\v\f\r\u2028\u2029\ufeff"} | {

@@ -9,6 +9,8 @@ from flexchat_testing import ScriptedProvider, calls, says
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 LOOK = {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": {"type": "object"}}}
 RAN = []
 
@@ -217,7 +219,7 @@ def interleaved(sides):
     return asyncio.run(talk()), [request.messages for request in provider.requests]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(SIDES)
 def test_any_interleaving_sends_valid_histories(sides):
     """Each call is answered once, right after the answer that made it, and in its order."""

@@ -168,6 +168,7 @@ async def test_an_image_is_made_smaller_until_it_has_few_enough_bytes():
     assert (len(data) <= 20_000, mime_type) == (True, "image/png")
 
 
+@pytest.mark.slow
 async def test_damage_a_password_and_a_bomb_are_errors():
     with pytest.raises(MediaProcessError, match="damaged"):
         await pdf_text(b"%PDF-1.7 nothing else")
@@ -182,6 +183,7 @@ async def test_damage_a_password_and_a_bomb_are_errors():
     assert "[Page 2 and those after it are left out" in text
 
 
+@pytest.mark.slow
 async def test_a_pdf_that_unpacks_to_far_more_is_refused():
     import zlib
 

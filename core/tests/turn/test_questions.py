@@ -125,6 +125,7 @@ async def test_a_question_with_an_unusable_schema_is_not_asked(schema):
     assert asked == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "why"),
     [

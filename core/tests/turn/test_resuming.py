@@ -362,6 +362,7 @@ async def test_who_lost_the_turn_changes_nothing(tmp_path):
         await chat.conversations.store.aclose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "tools", "why"),
     [
@@ -921,6 +922,7 @@ async def test_a_turn_that_is_stopped_in_order_is_resumed_as_often_as_that_happe
     await chat.conversations.store.aclose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("effect", ["read", "idempotent"])
 async def test_a_tool_that_stops_its_process_each_time_is_left_to_a_person(tmp_path, effect):
     """By a signal that its process ends with in order: the sixth time counts as a sixth death would."""

@@ -355,6 +355,7 @@ async def test_a_stream_that_is_closed_before_its_first_event_begins_nothing(rec
 # what stays behind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["respond", "stream", "fails", "cancelled"])
 async def test_a_turn_that_is_over_is_freed_at_once(how, monkeypatch):
     """Without the garbage collector: nothing of it knows itself."""

@@ -399,6 +399,7 @@ async def test_an_expired_question_refuses_the_call_and_the_model_reads_why(open
     assert desk.done == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scope", "again"),
     [
@@ -603,6 +604,7 @@ async def test_an_edit_stands_when_there_is_no_policy_any_more(open_chat, desk):
 WITHOUT_POLICY = pytest.mark.parametrize("approvals", [None, [{"tools": ["look"]}], [{**PAY, "ask": "never"}]])
 
 
+@pytest.mark.slow
 @WITHOUT_POLICY
 @pytest.mark.parametrize("reply", [YES, Reply(action="accept", content={"note": "fine"}), edit(amount=5)])
 async def test_without_the_policy_a_call_with_an_approval_runs(open_chat, desk, approvals, reply):

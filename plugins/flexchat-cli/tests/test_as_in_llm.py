@@ -23,6 +23,7 @@ def seen(monkeypatch):
     return asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

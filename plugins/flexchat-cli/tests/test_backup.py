@@ -48,6 +48,7 @@ def edit_manifest(folder, **changes):
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
+@pytest.mark.slow
 def test_a_restored_backup_has_the_configuration_and_the_conversations(run, backup, kept, tmp_path):
     before = conversations(run)
 
@@ -104,6 +105,7 @@ def test_included_files_and_accepted_tools_are_part_of_a_backup(run, kept, tmp_p
     assert manifest["config_files"] == [kept.name, "more/more.toml", f"{kept.stem}.tools.lock"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [

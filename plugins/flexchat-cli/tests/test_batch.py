@@ -249,6 +249,7 @@ def limited(run, tmp_path):
     return call
 
 
+@pytest.mark.slow
 def test_no_prompt_is_begun_once_a_batch_has_cost_enough(limited):
     """The same command with more goes on, and what was paid before counts; with as much, it asks nothing."""
     told = "$0.006; stopped at --max-cost 0.005, with $0.006 spent; the same command with a higher --max-cost goes on"

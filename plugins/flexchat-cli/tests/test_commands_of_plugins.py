@@ -32,6 +32,7 @@ def test_a_command_is_listed_with_its_docstring_and_runs(run, install_commands):
     assert "More of it." in run("help", "tools", "hello").out
 
 
+@pytest.mark.slow
 def test_help_and_version_import_no_command_and_no_plugin(install_commands):
     """Their names and summaries come from metadata, and from files that are read and not run."""
     module = install_commands("raise SystemExit('imported')", {"boom": "boom"}, plugins=["boom"])
@@ -151,6 +152,7 @@ def test_a_shell_completes_commands_options_and_names_of_the_configuration(tmp_p
     assert completed(line) == found
 
 
+@pytest.mark.slow
 def test_a_configuration_that_cannot_be_read_completes_to_nothing(tmp_path):
     (tmp_path / "flexchat.toml").write_text("[[[")
     variables = {"COMP_WORDS": "flexchat tools show c", "COMP_CWORD": "3", "_FLEXCHAT_COMPLETE": "bash_complete"}

@@ -56,6 +56,7 @@ def test_ask_keeps_where_the_configuration_has_conversations_beside_that_file(ru
     assert (tmp_path / "kept.db").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [["-n"], ["--no-log"], ["--no-keep"], "variable", "config"])
 def test_ask_keeps_every_turn_unless_an_option_or_the_configuration_says_otherwise(
     run, script, data_folder, monkeypatch, how
@@ -115,6 +116,7 @@ def test_a_conversation_is_named_by_the_beginning_of_its_id(run, kept):
     assert listed(run)[0]["id"] == one
 
 
+@pytest.mark.slow
 def test_an_id_that_is_not_there_or_not_unique_is_a_sentence(run, kept):
     for word in range(20):
         run("ask", str(word))
@@ -400,6 +402,7 @@ def test_logs_are_the_last_turns_of_all_conversations_the_newest_last(run, kept)
     ]
 
 
+@pytest.mark.slow
 def test_logs_search_prints_the_turns_with_the_words_however_far_back(run, kept):
     for words in (["my Pelican is Bob"], *[["-c", f"turn {n}"] for n in range(2, 7)], ["something else"]):
         assert run("ask", *words).status == 0

@@ -21,6 +21,7 @@ def test_every_example_passes_check(run, monkeypatch, name):
     assert "note:" not in ran.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("question", "answer"),
     [("What is the weather in Paris?", "light rain"), ("What is the weather in Atlantis?", "no city called Atlantis")],

@@ -30,6 +30,7 @@ def ran(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
 @pytest.mark.parametrize(
     "code", [WHILE_IMPORTING.format(name=name) for name in ("flexchat", "attrs", "flexchat_cli.main")] + [AT_EXIT]

@@ -242,6 +242,7 @@ def program(*words, **rest):
     )
 
 
+@pytest.mark.slow
 def test_python_m_flexchat_is_the_program():
     """Exit status and streams as those of a process."""
     done = program("tools", "call", "calculator", "expression=1/0")
@@ -264,6 +265,7 @@ def test_a_reader_that_goes_away_is_no_error():
     assert (process.wait(), errors) == (141, b"")
 
 
+@pytest.mark.slow
 def test_the_version_loads_no_plugin_and_nothing_heavy():
     """What --version costs: no plugin, no configuration reader, no HTTP client (its time is measured below)."""
     code = (
@@ -296,6 +298,7 @@ def test_version_and_help_are_fast(tmp_path):
     assert min(ours) < 8 * min(pythons)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="a signal ends no process there")
 @pytest.mark.parametrize("status", ["raise KeyboardInterrupt", "return 130"])
 def test_a_second_ctrl_c_ends_the_program_at_once_without_a_traceback(status):

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 TWO = """
 [llms.good]
 provider = "scripted"
@@ -17,6 +19,7 @@ model = "any"
 """
 
 
+@pytest.mark.slow
 def test_the_models_of_every_service_are_listed(run):
     ran = run("models")
 
@@ -46,5 +49,6 @@ def test_if_no_service_answers_the_status_is_1(run, tmp_path):
     assert json.loads(ran.out)["bad"].keys() == {"error", "type"}
 
 
+@pytest.mark.slow
 def test_models_as_json(run):
     assert json.loads(run("models", "--json").out)["rehearsal"]["models"][0]["id"]

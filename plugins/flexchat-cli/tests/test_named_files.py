@@ -79,6 +79,7 @@ def test_a_configuration_that_is_no_file_is_there_all_the_same(run, kind, name):
         assert ran.out == "" or words == ["check"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "table",
     [

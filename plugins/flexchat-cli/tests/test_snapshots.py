@@ -31,6 +31,7 @@ def all_help() -> str:
 SNAPSHOTS = {"help.txt": all_help, "config-schema.json": lambda: output("config", "schema")}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     importlib.metadata.version("click") != "8.5.1", reason="the help is pinned as one version of click formats it"
 )

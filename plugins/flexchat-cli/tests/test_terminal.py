@@ -24,6 +24,7 @@ def test_colours_are_for_terminals_only(run, script):
     assert "\x1b[" not in run("ask", "go").err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["NO_COLOR", "--no-color", "dumb"])
 def test_colours_can_be_refused(run, script, monkeypatch, how):
     script(CALL, '{ text = "42" }')
@@ -244,6 +245,7 @@ def test_a_closed_stream_is_told_in_a_sentence(line, status, text):
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_message_needs_no_standard_input_and_an_answer_no_standard_error(script):
     script('{ text = "here" }')
 

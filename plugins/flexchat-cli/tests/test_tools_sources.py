@@ -136,6 +136,7 @@ def test_without_sources_there_is_nothing_to_compare(run, script):
     assert (ran.status, "no tool sources" in ran.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_the_list_and_the_definition_work_offline(run, shop, config):
     config()
     assert "source 'shop' was never opened: flexchat tools accept shop" in run("tools", "list").err

@@ -52,6 +52,7 @@ def test_ask_reports_a_suspended_turn_and_how_to_reply(run, waits):
     assert f"flexchat turns resume {turn['id'][:8]} at a terminal" in ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "state"), [((), "suspended"), (("--queue",), "accepted")])
 def test_a_conversation_is_listed_before_its_first_turn_has_ended(run, waits, words, state):
     """With the state of that turn; its id is enough to delete it, and to continue it."""
@@ -143,6 +144,7 @@ def test_a_queued_turn_is_accepted_and_runs_later(run, script):
     assert turns(run)[0]["state"] == "done"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["2h", "2090-12-24T18:00", "2090-12-24T18:00+01:00"])
 def test_a_queued_turn_has_a_time_and_a_priority(run, script, at):
     script(PAID)

@@ -278,6 +278,7 @@ def succeeded(outcome):
     return not isinstance(outcome, ToolSourceError) and not outcome.missing and len(outcome.files) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
 async def test_no_door_leads_to_a_forbidden_address(house, world, door):
     """No connection, no question to a resolver about names that mean this machine; and no answer."""

@@ -30,6 +30,7 @@ async def test_attempts_have_the_same_key_and_the_first_success_counts(serve, op
     assert [effect.state for effect in await chat.effects()] == ["done"]
 
 
+@pytest.mark.slow
 async def test_a_lost_answer_of_a_keyed_call_is_asked_for_again_with_the_same_key(serve, opened):
     """The service acts once for each key, so the effect is done, and not unknown."""
     orders = {}

@@ -301,6 +301,7 @@ async def test_a_class_without_tools_says_so():
     assert caught.value.kind == "unsupported_tools"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "words"),
     [
@@ -319,6 +320,7 @@ def test_a_class_that_cannot_be_used_is_told_when_the_config_is_read(path, words
         FlexChat.from_config(table)
 
 
+@pytest.mark.slow
 def test_a_misspelt_name_is_told_with_the_right_one():
     """LangChain drops a setting it does not know, or hands it to the service; and nobody is sent to install a typo."""
     for path, settings, words in (

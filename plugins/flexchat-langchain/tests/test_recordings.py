@@ -134,6 +134,7 @@ def read_json(text):
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "make", "says", "counts"),
     [("ollama", chat_ollama, ollama_says, (33, 5)), ("anthropic", chat_anthropic, anthropic_says, (72, 9))],

@@ -302,6 +302,7 @@ async def test_arguments_are_checked_by_the_executor(connect, reply):
     assert answer.messages[2].content.startswith("Error: Invalid parameters: missing 'city'")
 
 
+@pytest.mark.slow
 async def test_a_call_that_was_cut_is_not_run(connect, reply):
     """An answer that ends at the output limit may have half of its last call: the model is told, nothing runs."""
     cut = reply(calls=[("fetch", {"uri": "a:b/c"})], finish="max_tokens")

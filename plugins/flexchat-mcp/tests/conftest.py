@@ -112,10 +112,6 @@ def gone(pids, within_s=30.0):
     return True
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "quick: starts a server, and runs with the quick tests nevertheless")
-
-
 @pytest.hookimpl(tryfirst=True)  # before slow tests are left out
 def pytest_collection_modifyitems(items):
     """Mark tests that start a server as slow, except for the few marked quick."""

@@ -99,6 +99,7 @@ async def test_a_read_is_asked_again_of_a_fresh_server_once(chat_of, folder, era
     assert len(folder.lines("calls")) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.quick
 async def test_a_server_that_takes_keys_gets_the_same_one_again(chat_of, folder):
     """Of a call that is made again with its key, after its answer was lost."""

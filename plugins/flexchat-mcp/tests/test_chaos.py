@@ -12,6 +12,7 @@ from .conftest import gone
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["SIGKILL to its parent", "half a message, then death"])
 @pytest.mark.parametrize("effect", ["read", "write"])
 async def test_a_fault_of_a_small_server(tmp_path, fault, effect):

@@ -67,6 +67,7 @@ def kept(authority):
     return TokenFile(f"{authority.base}/mcp")
 
 
+@pytest.mark.slow
 @pytest.mark.quick
 async def test_one_signs_in_once_and_turns_use_it(guarded, command, tmp_path):
     status, _, err = await command("mcp", "login", "calc")

@@ -63,6 +63,7 @@ async def test_a_restart_starts_it_at_once_and_compares_its_list(chat_of, folder
     assert await asyncio.to_thread(gone, folder.pids()[:1])
 
 
+@pytest.mark.slow
 @pytest.mark.quick
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_write_under_way_is_unknown_and_happens_once(chat_of, folder, era):

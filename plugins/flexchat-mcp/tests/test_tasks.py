@@ -59,6 +59,7 @@ async def state(chat):
     return effect.state
 
 
+@pytest.mark.slow
 @pytest.mark.quick
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("name", ["count", "look"])
@@ -334,6 +335,7 @@ def test_polls_are_no_further_apart_than_half_a_minute():
     assert asyncio.run(all_of()) == [0.01, 30.0, 30.0, 5.0, 5.0, 5.0]
 
 
+@pytest.mark.slow
 @pytest.mark.quick
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_cancelled_call_cancels_its_task(folder, long_of, era):

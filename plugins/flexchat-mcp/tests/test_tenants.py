@@ -54,6 +54,7 @@ def tools_of(folder, **tools):
 # ---- whose it is
 
 
+@pytest.mark.slow
 @pytest.mark.quick
 @pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_each_tenant_has_a_process_that_knows_whose_it_is(chat_for, folder, era):
@@ -338,6 +339,7 @@ class Fake:
         self.ended = True
 
 
+@pytest.mark.slow
 async def test_there_are_never_more_than_may_be():
     """In 1,200 calls of 40 tenants, many at once, some of them stopped in the middle."""
     Fake.there = Fake.most = 0

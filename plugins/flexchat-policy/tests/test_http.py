@@ -11,6 +11,7 @@ ENTRANCES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("path", ENTRANCES)
 async def test_a_turn_beyond_a_limit_is_answered_429(told, client_of, path, is_stream):

@@ -150,6 +150,7 @@ async def _next(watch):
     return await asyncio.wait_for(anext(watch), 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["c.db", ":memory:"])
 async def test_a_watch_sees_each_way_to_write(tmp_path, path):
     """Through the connection that syncs, through the one that does not, and through another store on the file."""
@@ -198,6 +199,7 @@ async def test_a_watch_goes_on_where_its_file_was_replaced_and_ends_when_it_is_c
         await waiting
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["behind", "of one conversation", "due later"])
 async def test_suspended_and_accepted_turns_cost_other_turns_nothing(tmp_path, monkeypatch, kind):
     """SQLite takes as many steps for each operation as with an empty file, however many turns wait."""

@@ -360,6 +360,7 @@ async def test_the_tool_of_the_named_source_is_offered_and_mocked(attempt_at_sou
     assert len(model.requests[0].options.tools) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tools", [None, ("act",), ("one/*", "two/act"), ("one/*", "two/*")], ids=str)
 async def test_two_tools_of_one_name_are_offered_by_no_case(attempt_at_sources, tools):
     """Nor is one of them chosen. The error is not the model's."""

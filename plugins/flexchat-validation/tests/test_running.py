@@ -117,6 +117,7 @@ async def test_an_attempt_is_on_the_disk_before_it_is_reported(flexchat_app, sto
                 assert event in await store.attempts()
 
 
+@pytest.mark.slow
 async def test_no_more_attempts_are_under_way_than_the_config_allows(flexchat_app, store):
     """validation.concurrency holds for each service."""
     now, most = 0, 0
@@ -137,6 +138,7 @@ async def test_no_more_attempts_are_under_way_than_the_config_allows(flexchat_ap
     assert most == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", ["cancel", "close", "kill"])
 async def test_a_run_that_is_stopped_is_resumed_with_what_it_misses(flexchat_app, store, stop):
     """cancel() ends it as cancelled; leaving it, or cancelling its task, as interrupted."""
@@ -262,6 +264,7 @@ async def test_a_rate_limit_is_waited_for_and_halves_what_is_under_way(flexchat_
     assert events[-1].waiting == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "asked"),
     [

@@ -126,6 +126,7 @@ def said(successes, tests, is_planned):
     return statistics._status(successes, tests, tests if is_planned else None, "undecided")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "status", "at_most"),
     [

@@ -249,6 +249,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 async def test_a_run_whose_process_died_is_interrupted_and_one_that_goes_on_is_running(store):
     """Killed, it cannot say so itself."""
     await store.save_run(RUN)

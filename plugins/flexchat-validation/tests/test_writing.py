@@ -62,6 +62,7 @@ def read(path):
     return value.cases
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["toml", "json"])
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cases=st.lists(CASE, min_size=1, max_size=2, unique_by=lambda case: case.name))

@@ -41,6 +41,7 @@ async def processes():
     await made.aclose()
 
 
+@pytest.mark.slow
 async def test_work_is_done_in_another_process_which_is_kept(processes):
     """What it prints disturbs nothing; what it raises is raised here, with all it says."""
     pids = {await processes.run(os.getpid) for _ in range(3)}

@@ -76,6 +76,7 @@ BODIES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [False, True], ids=["whole file", "broken file"])
 async def test_no_operation_tells_a_secret(config_file, new_app, client_of, monkeypatch, caplog, broken):
     """Every operation of the app, well called and badly; the log does not tell either."""

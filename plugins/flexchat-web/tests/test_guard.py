@@ -213,6 +213,7 @@ def test_who_opens_an_app_to_others_has_to_say_that_they_may_edit():
     assert Settings(hosts=("app.example",), edit=True).edit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("proxies", "is_secure"), [(("127.0.0.0/8",), True), (("127.0.0.1",), True), (("10.0.0.7",), False), ((), False)]
 )

@@ -24,6 +24,7 @@ async def test_it_fits_the_official_schema_of_openapi_31(document):
     jsonschema.Draft202012Validator(definitions.OPENAPI_31).validate(document)
 
 
+@pytest.mark.slow
 async def test_each_schema_in_it_is_json_schema(document):
     for path, method, operation in operations(document):
         contents = [operation.get("requestBody", {}), *operation["responses"].values()]

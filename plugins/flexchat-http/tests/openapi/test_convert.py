@@ -103,6 +103,7 @@ def test_recursive_schemas_are_definitions_and_others_are_written_out():
         jsonschema.validate({"in": {"in": {"leaf": {"n": "1"}}}}, tool.parameters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "schemas",
     [

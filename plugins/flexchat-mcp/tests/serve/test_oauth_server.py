@@ -84,6 +84,7 @@ async def test_a_token_works_for_the_tenant_of_its_scope(web, token, ran):
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -112,6 +113,7 @@ async def test_a_token_that_is_not_for_us_is_refused(web, token, wrong):
     assert 'scope="flexchat:acme flexchat:other"' in challenge
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bearer", ["x", "a.b.c", "e30.e30.e30", "x" * 100_000, "eyJhbGciOiJub25lIn0.e30."])
 async def test_garbage_is_no_token(web, bearer):
     assert (await web.post({}, authorization=f"Bearer {bearer}")).status_code == 401
@@ -142,6 +144,7 @@ async def test_oauth_alone_closes_mcp_and_nothing_else(new_web, issuer, token):
     assert (await web.post({}, authorization=f"Bearer {token(org='')}")).status_code == 401
 
 
+@pytest.mark.slow
 async def test_unknown_keys_do_not_flood_the_authorization_server(web, token, issuer):
     for number in range(20):
         await web.post({}, authorization=f"Bearer {token(kid=f'unknown {number}')}")

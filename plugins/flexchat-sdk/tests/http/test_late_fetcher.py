@@ -18,6 +18,7 @@ print([name for name in ("aiohttp", "httpx", "flexchat_sdk.http.fetcher") if nam
 """
 
 
+@pytest.mark.slow
 def test_a_start_loads_no_client():
     """Nor the fetcher itself."""
     found = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from flexchat_testing import card as card_module
 from flexchat_testing.card import Card, Chapter, Verdict
 
@@ -11,6 +12,7 @@ def made(*verdicts, note=""):
     return Card(plugin="own", package="own 1.0", kit="0.1", chapters=chapters, note=note)
 
 
+@pytest.mark.slow
 def test_a_card_counts_the_laws_and_lists_them_all_with_v(run, tmp_path):
     """The laws of what is registered, and those of the conformance classes the package ships."""
     ran = run("plugins", "verify", "testing", "-v")

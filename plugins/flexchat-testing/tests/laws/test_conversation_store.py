@@ -487,6 +487,7 @@ def test_a_law_catches_a_store_that_breaks_it(name, store, words):
     assert words in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_module_that_loads_what_is_heavy_is_caught():
     """As in every kit."""
     wrong = type("Wrong", (Good,), {"plugin": "httpx"})()

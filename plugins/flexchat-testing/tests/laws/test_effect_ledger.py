@@ -186,6 +186,7 @@ def test_a_ledger_that_breaks_a_law_is_caught(kind):
     assert broken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Hasty, Generous, Careless, Immortal, Unfenced, Stubborn, Amnesiac, Silent, Blind])
 def test_the_machine_alone_catches_what_lets_an_effect_happen_twice(kind):
     class Laws(LedgerConformance):

@@ -117,6 +117,7 @@ def test_errors_of_another_kind_are_found():
         broken("test_what_cannot_be_opened_is_told", source, **wrong)
 
 
+@pytest.mark.slow
 def test_an_opening_that_ignores_its_end_is_found():
     async def opens(settings, context):
         for _ in range(20):

@@ -55,6 +55,7 @@ def test_check_finds_all_problems(run, cases):
     assert (ran.status, json.loads(ran.out)["cases"]) == (2, 0)
 
 
+@pytest.mark.slow
 def test_check_counts_the_problems_and_gives_those_of_the_table_their_lines(run, cases):
     """Also the models that no service has, as flexchat check does, and beside what is wrong with other tables."""
     path = cases.with_name("flexchat.toml")

@@ -34,6 +34,7 @@ def test_one_turn_or_the_whole_conversation_can_be_asked_for(run, kept):
     assert [turn["message"] for turn in whole["turns"]] == ["What is 2+2?", "Thanks"]
 
 
+@pytest.mark.slow
 def test_what_is_recorded_can_be_checked_and_is_not_added_twice(run, kept):
     assert run("record", "--out", "cases.toml").out == "2 cases added to cases.toml\n"
     assert run("cases", "check", "cases.toml").status == 0
@@ -41,6 +42,7 @@ def test_what_is_recorded_can_be_checked_and_is_not_added_twice(run, kept):
     assert (again.status, "already exists: choose another name" in again.err) == (2, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [

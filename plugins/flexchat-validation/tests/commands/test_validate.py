@@ -101,6 +101,7 @@ def test_json_is_one_document(run, config):
     assert data["attempts"][0]["calls"][0]["tool"] == "calculator"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fail_on", "replies", "runs", "status"),
     [
@@ -119,6 +120,7 @@ def test_the_status_says_what_fail_on_asks(run, config, fail_on, replies, runs, 
     assert run("validate", "--runs", str(runs), "--fail-on", fail_on).status == status
 
 
+@pytest.mark.slow
 def test_a_run_that_came_to_nothing_fails_whatever_was_validated_before(run, config):
     """Earlier results say nothing of this run; stale ones say nothing at all, and are shown as what they are."""
     config()
@@ -141,6 +143,7 @@ def test_models_are_those_named_else_those_of_the_table_else_those_of_the_rules(
     assert report(named)["run"]["models"] == ["script/c/d:e"]
 
 
+@pytest.mark.slow
 def test_cases_are_chosen_by_name_tag_and_file(run, config, tmp_path):
     """A file takes the place of the configuration's cases."""
     config(sum=("6 * 7", "easy"), other=("1 + 1", "hard"))
@@ -216,6 +219,7 @@ def test_what_came_to_nothing_is_told_apart_and_made_by_resuming(run, config):
     assert run("validate", "--resume").status == 2
 
 
+@pytest.mark.slow
 def test_a_service_that_is_down_is_named_once_and_its_cause_once_for_each_model(run, tmp_path, monkeypatch):
     """Not each time it is asked again, and not what its breaker says; other services are not asked at all."""
     dead = 'provider = "openai"\nbase_url = "http://127.0.0.1:1"\napi_key = "x"\nretry_delay_ms = 1\n'
@@ -295,6 +299,7 @@ def test_a_choice_of_cases_is_not_all_cases(run, config):
     assert "all cases" not in ran.out
 
 
+@pytest.mark.slow
 def test_what_the_columns_do_not_explain_is_said(run, config):
     """A number that was not fixed beforehand, a rate on the line, cases of which none expects a call."""
     quiet = '[[validation.cases]]\nname = "q"\nmessage = "hi"\nno_call = true\n'

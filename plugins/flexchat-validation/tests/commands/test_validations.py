@@ -65,6 +65,7 @@ def test_show_of_a_model_that_was_not_tested_says_which_were(tested):
     assert "has not been tested (did you mean 'rehearsal/rehearsal'?)" in ran.err
 
 
+@pytest.mark.slow
 def test_what_is_exported_is_imported_without_loss(run, tested):
     """Into another database; a second time adds nothing."""
     assert tested("export", "results.json").err == "results of 1 model in results.json\n"
@@ -132,6 +133,7 @@ def test_a_database_of_something_else_is_refused(run, tmp_path):
     assert "is not a SQLite database" in ran.err
 
 
+@pytest.mark.slow
 def test_results_of_other_tools_than_the_configurations_are_stale(run, script):
     """As everywhere else; where the configuration cannot be used, a note says that nothing is known of it."""
     case = '[[validation.cases]]\nname = "c"\nmessage = "hello"\nno_call = true\n[validation]\nstore = "mine.db"\n'

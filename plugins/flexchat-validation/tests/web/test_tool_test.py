@@ -164,6 +164,7 @@ async def test_a_service_of_the_requests_own_needs_the_right_to_edit_and_expands
     assert "canary-value" not in answer.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inline", [{}, {"provider_config": {"provider": "told"}, "model": "m"}])
 @pytest.mark.parametrize("effect", ["write", "idempotent"])
 async def test_a_tool_that_changes_something_runs_only_if_the_request_says_so(told, inline, effect):
@@ -214,6 +215,7 @@ async def test_two_tools_of_one_name_are_not_offered(two_sources):
     assert (model.requests, ran) == ([], [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("called", "source"), [("act", "one"), ("b_act", "two")])
 @pytest.mark.parametrize("run_tools", [False, True])
 async def test_the_called_tool_is_that_of_its_source(two_sources, called, source, run_tools):

@@ -135,6 +135,7 @@ async def test_a_run_watched_from_its_middle_tells_every_attempt_once(cases, run
     assert len(set(whole)) == 5
 
 
+@pytest.mark.slow
 async def test_one_model_is_tried_by_one_run_at_a_time_and_a_run_can_be_cancelled_and_resumed(cases, running):
     """409; DELETE keeps what was found; resume makes the rest."""
     gate = asyncio.Event()
@@ -337,6 +338,7 @@ async def test_the_matrix_comes_in_parts(told):
         assert (await client.get(f"/api/validation/matrix?{query}")).status_code == 400
 
 
+@pytest.mark.slow
 async def test_a_matrix_of_many_cases_has_fewer_models_in_a_part(told):
     """What is bounded is what an answer holds, in either direction."""
     told.tables["validation"]["cases"] = [{"name": f"c{i}", "message": "hi", "no_call": True} for i in range(4_000)]

@@ -61,6 +61,7 @@ def roles(messages):
     return [message.role for message in messages]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("model", ["flexchat", "robot/r1"])
 async def test_calls_of_the_clients_tools_are_returned(asking, told, stream, model):

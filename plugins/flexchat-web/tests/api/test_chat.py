@@ -123,6 +123,7 @@ async def test_the_events_of_a_turn_are_named_and_end_with_the_turn(told, sse):
     assert "".join(data["text"] for name, data in events[last:] if name == "text") == found["turn"]["content"]
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(min_size=1, max_size=80))
 async def test_the_texts_of_a_stream_come_to_the_turns_content(told, sse, text):

@@ -81,6 +81,7 @@ def id_of(answer):
     return (data.get("turn") or data["flexchat"])["id"]
 
 
+@pytest.mark.slow
 @EVERY
 async def test_a_repeated_request_gets_the_first_answer(paying, path, body):
     client = await paying.client()
@@ -94,6 +95,7 @@ async def test_a_repeated_request_gets_the_first_answer(paying, path, body):
     assert len(await effects(client)) == 1
 
 
+@pytest.mark.slow
 @EVERY
 async def test_requests_at_once_are_one_turn(paying, path, body):
     client = await paying.client()

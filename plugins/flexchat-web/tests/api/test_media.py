@@ -221,6 +221,7 @@ async def test_a_form_that_is_broken_is_refused_in_a_sentence(told, body, kind, 
     assert "\n" not in answer.json()["detail"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "attachment",
     [

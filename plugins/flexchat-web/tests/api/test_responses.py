@@ -288,6 +288,7 @@ async def test_a_response_in_the_background(asking, told):
     assert (await client.responses.cancel(found.id)).status == "completed"
 
 
+@pytest.mark.slow
 async def test_a_response_in_the_background_is_stored_when_it_is_answered(asking, told):
     """Also behind one that still runs: it is queued until that has ended, and can be repeated, and cancelled."""
     gate, key = asyncio.Event(), {"extra_headers": {"Idempotency-Key": "k"}}

@@ -175,6 +175,7 @@ async def test_the_first_reply_counts_and_later_ones_learn_who_gave_it(shop, lis
     assert ([10] if first == "accept" else []) == shop.PAID
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "status"),
     [
@@ -218,6 +219,7 @@ async def test_an_expired_question_takes_no_reply_and_its_turn_goes_on(shop, lis
     assert (await second.get(f"/api/questions/{question}")).json()["state"] == "expired"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [True, False])
 async def test_a_live_question_of_one_server_takes_its_reply_at_another_if_it_is_kept(shop, told, listening, kept):
     told.says(calls(("order", {})), "Done.")
@@ -277,7 +279,7 @@ async def test_a_turn_is_cancelled_at_another_server(shop, told, listening):
     assert await open_questions(other) == []
 
 
-async def test_a_suspended_turn_is_cancelled_anywhere_and_its_listeners_get_its_end(shop, listening):
+async def test_a_suspended_turn_is_cancelled_anywhere_and_its_listeners_get_its_end(shop, listening, short_grace):
     one, other = await listening(resume=False), await listening(resume=False)
     found = await begin(one, conversation="c")
     id, question = found[0][2]["id"], question_of(found)
@@ -307,7 +309,13 @@ async def test_a_turn_that_is_suspended_while_it_is_cancelled_is_cancelled(shop,
     assert await open_questions(client) == []
 
 
-async def test_the_next_message_ends_a_suspended_turn(shop, listening):
+@pytest.fixture
+def short_grace(monkeypatch):
+    """The process of a turn has little time to write its end, which others then derive."""
+    monkeypatch.setattr(turns_module, "END_GRACE_S", 0.1)
+
+
+async def test_the_next_message_ends_a_suspended_turn(shop, listening, short_grace):
     client = await listening(resume=False)
     found = await begin(client, conversation="c")
     following = asyncio.create_task(join(client, found[0][2]["id"], found[-1][0]))
@@ -318,7 +326,7 @@ async def test_the_next_message_ends_a_suspended_turn(shop, listening):
 
 
 @pytest.mark.parametrize(("new_message", "status"), [("reject", 409), ("queue", 200)])
-async def test_or_is_refused_or_answered_after_it(shop, told, listening, new_message, status):
+async def test_or_is_refused_or_answered_after_it(shop, told, listening, short_grace, new_message, status):
     told.tables["questions"] = {"new_message": new_message}
     told.says(calls(("pay", {"amount": 10})), "Done.", "Hello.")
     client = await listening()
@@ -338,6 +346,7 @@ async def test_or_is_refused_or_answered_after_it(shop, told, listening, new_mes
     assert (await join(client, found[0][2]["id"]))[-1][2]["status"] == "done"
 
 
+@pytest.mark.slow
 async def test_a_question_survives_its_server(shop, told, listening):
     """The turn was asked with questions: true; the next server takes it up, and its question is open as before."""
     told.tables["tools"]["effects"] = {"lease_s": 60}
@@ -357,6 +366,7 @@ async def test_a_question_survives_its_server(shop, told, listening):
     assert (result["action"], result["content"]) == ("accept", {"size": "small"})
 
 
+@pytest.mark.slow
 async def test_a_turn_cut_at_each_event_is_the_same_as_uncut(shop, told, listening):
     """Two approvals in one turn, each at another server; every event is read by a connection of its own."""
     told.says(calls(("pay", {"amount": 1}), text="First."), calls(("pay", {"amount": 2}), text="Then."), "Done.")
@@ -414,6 +424,7 @@ async def test_a_server_that_only_accepts_streams_what_another_runs(shop, told, 
     assert len(worker.app.serving.shared(Turns))
 
 
+@pytest.mark.slow
 async def test_a_server_that_only_accepts_leaves_the_turn_of_a_reply_to_others(shop, listening):
     front = await listening(accept_only=True, resume=False)
     worker = await listening(resume=False)

@@ -197,6 +197,7 @@ async def test_a_request_that_accepts_what_is_not_there_accepts_nothing(client_o
     assert not (tmp_path / "a.lock").exists()
 
 
+@pytest.mark.slow
 async def test_huge_bodies_are_refused(client_of_desk, tmp_path):
     """By their bytes, and by their values."""
     client = await client_of_desk()
