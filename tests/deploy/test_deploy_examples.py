@@ -1,5 +1,10 @@
-"""examples/deploy: what can be checked without Docker."""
+"""examples/deploy: what can be checked without Docker.
 
+compose-spec/ is schema/compose-spec.json of github.com/compose-spec/compose-spec, commit a08f8d5 of 2025-10-21,
+unchanged, with its license, Apache-2.0.
+"""
+
+import json
 import re
 import shutil
 import subprocess
@@ -9,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 from flexchat.host import read_config
+from jsonschema import Draft7Validator
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "deploy"
@@ -46,8 +52,22 @@ def test_the_image_is_built_from_packages_of_this_checkout():
     assert "/ready" in text
 
 
-def test_the_compose_file_uses_what_it_declares():
-    compose = yaml.safe_load((FOLDER / "compose.yaml").read_text(encoding="utf-8"))
+@pytest.fixture
+def compose():
+    return yaml.safe_load((FOLDER / "compose.yaml").read_text(encoding="utf-8"))
+
+
+def test_the_compose_file_fits_the_published_schema(compose):
+    schema = Path(__file__).parent / "compose-spec" / "compose-spec.json"
+    validator = Draft7Validator(json.loads(schema.read_text(encoding="utf-8")))
+
+    assert [error.json_path for error in validator.iter_errors(compose)] == []
+
+    compose["services"]["nginx"]["port"] = ["443:443"]
+    assert [error.json_path for error in validator.iter_errors(compose)] == ["$.services.nginx"]
+
+
+def test_the_compose_file_uses_what_it_declares(compose):
     services = compose["services"]
 
     assert {name for each in services.values() for name in each.get("secrets", ())} == {*compose["secrets"]}
@@ -61,9 +81,7 @@ def test_the_compose_file_uses_what_it_declares():
             assert source in compose["volumes"] or is_made_by_the_operator or (FOLDER / source).exists(), source
 
 
-def test_the_servers_trust_the_address_that_the_proxy_has():
-    compose = yaml.safe_load((FOLDER / "compose.yaml").read_text(encoding="utf-8"))
-
+def test_the_servers_trust_the_address_that_the_proxy_has(compose):
     address = compose["services"]["nginx"]["networks"]["inside"]["ipv4_address"]
     for name in ("server-1", "server-2"):
         assert f"--trusted-proxy {address}" in compose["services"][name]["command"][2]
