@@ -81,6 +81,10 @@ def test_the_compose_file_uses_what_it_declares(compose):
             assert source in compose["volumes"] or is_made_by_the_operator or (FOLDER / source).exists(), source
 
 
+def test_the_servers_share_the_sessions_of_browsers(compose):
+    assert ["data:/data" in compose["services"][name]["volumes"] for name in ("server-1", "server-2")] == [True, True]
+
+
 def test_the_servers_trust_the_address_that_the_proxy_has(compose):
     address = compose["services"]["nginx"]["networks"]["inside"]["ipv4_address"]
     for name in ("server-1", "server-2"):

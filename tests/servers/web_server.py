@@ -42,8 +42,13 @@ class WebServer:
         found = re.search(r"http://\S+/", first)
         if not found:
             self.close()
-            raise AssertionError(f"flexchat serve did not start: {first}{self._log.read_text('utf-8')}")
+            raise AssertionError(f"flexchat serve did not start: {first}{self.log}")
         self.url = found[0]
+
+    @property
+    def log(self) -> str:
+        """What it has written to standard error so far."""
+        return self._log.read_text("utf-8")
 
     def kill(self) -> None:
         """End it at once, as a power cut does."""
