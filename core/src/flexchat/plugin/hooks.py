@@ -63,7 +63,7 @@ class HookCall:
         """
         with contained():
             answer = self.function(*[getattr(facts, name) for name in self.arguments])
-            return await answer if inspect.isawaitable(answer) else answer
+            return await answer if answer is not None and inspect.isawaitable(answer) else answer
 
     def call_sync(self, **facts: Any) -> Any:
         """Call one that is not async with the facts it names. Raises as calling it."""

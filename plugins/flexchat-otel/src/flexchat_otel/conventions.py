@@ -32,6 +32,11 @@ class Conventions:
         names = self._names[kind]
         return {names[fact]: value for fact, value in facts.items() if value is not None and fact in names}
 
+    @property
+    def token_type(self) -> str:
+        """Return the label of the kind of tokens."""
+        return str(self._names["labels"]["token_type"])
+
     def metric(self, which: str) -> str:
         """Return a metric's name."""
         name: str = self._names["metrics"].get(which) or _OWN[which]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .settings import Kind
 
 if TYPE_CHECKING:
+    from flexchat import Usage
     from opentelemetry.metrics import Histogram, Meter
 
     from .conventions import Conventions
@@ -33,30 +34,34 @@ class Metrics:
             return meter.create_histogram(name, unit=unit, explicit_bucket_boundaries_advisory=bounds)
 
         named = conventions.metric
-        self._durations = {each: histogram(named(each), "s", _SECONDS) for each in ("request", "turn", "tool")}
+        self._requests, self._turns, self._tools = (
+            histogram(named(each), "s", _SECONDS) for each in ("request", "turn", "tool")
+        )
         self._tokens = histogram(named("tokens"), "{token}", _TOKENS)
         self._waits = histogram("flexchat.wait.duration", "s", _SECONDS)
-        self._turns = meter.create_counter("flexchat.turns", unit="{turn}")
         self._cost = meter.create_counter("flexchat.turn.cost", unit="{USD}")
         self._capped = meter.create_counter("flexchat.telemetry.capped", unit="{value}")
 
-    def duration(self, which: str, kind: Kind, seconds: float, facts: Mapping[str, Any]) -> None:
-        """Record how long a request, a turn or a tool took."""
-        labels = self._conventions.labels(which, kind, self._limited(facts))
-        self._durations[which].record(seconds, labels)
+    def request(self, seconds: float, usage: Usage | None, facts: Mapping[str, Any]) -> None:
+        """Record how long a request took, and its tokens."""
+        facts, labels = self._limited(facts), self._conventions.labels
+        self._requests.record(seconds, labels("request", "chat", facts))
+        if usage is not None:
+            own = labels("tokens", "chat", facts)
+            for token_type, count in (("input", usage.input_tokens), ("output", usage.output_tokens)):
+                if count is not None:
+                    own[self._conventions.token_type] = token_type
+                    self._tokens.record(count, own.copy())
 
-    def tokens(self, counts: Mapping[str, int | None], facts: Mapping[str, Any]) -> None:
-        """Record the tokens of a request by their type: input, output."""
-        facts = self._limited(facts)
-        for token_type, count in counts.items():
-            if count is not None:
-                labels = self._conventions.labels("tokens", "chat", {**facts, "token_type": token_type})
-                self._tokens.record(count, labels)
+    def tool(self, seconds: float, facts: Mapping[str, Any]) -> None:
+        """Record how long a call of a tool took."""
+        self._tools.record(seconds, self._conventions.labels("tool", "execute_tool", self._limited(facts)))
 
-    def turn(self, status: str, rule: str | None, cost: float | None) -> None:
-        """Count a turn, and what it cost."""
-        labels = {"flexchat.turn.status": status, "flexchat.rule": self.limited("rule", rule or "")}
-        self._turns.add(1, labels)
+    def turn(self, seconds: float, status: str, cost: float | None, facts: Mapping[str, Any]) -> None:
+        """Record how long a turn took, how it ended, and what it cost."""
+        labels = self._conventions.labels("turn", "invoke_agent", self._limited(facts))
+        labels["flexchat.turn.status"] = status
+        self._turns.record(seconds, labels)
         if cost:
             self._cost.add(cost, labels)
 

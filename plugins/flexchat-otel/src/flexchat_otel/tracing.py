@@ -70,12 +70,27 @@ def _parent(traceparent: str) -> otel.Context:
     return trace.set_span_in_context(trace.NonRecordingSpan(given))
 
 
-def _enter(span: Span) -> Any:
-    """Make it the current span, and return the token to detach it; what is around this restores the traceparent."""
-    token = otel.attach(trace.set_span_in_context(span))
-    if traceparent := traceparent_of(span.get_span_context()):
+Surroundings = tuple[otel.Context, str]
+"""What was current around a span: OpenTelemetry's context, and the traceparent that is passed on."""
+
+
+def _surroundings() -> Surroundings:
+    return otel.get_current(), current_traceparent.get()
+
+
+def _enter(span: Span, traceparent: str = "") -> Surroundings:
+    """Make it the current span, and return what was current before."""
+    before = _surroundings()
+    otel.attach(trace.set_span_in_context(span, before[0]))
+    if traceparent := traceparent or traceparent_of(span.get_span_context()):
         current_traceparent.set(traceparent)
-    return token
+    return before
+
+
+def _leave(before: Surroundings) -> None:
+    # Not by a token: a phase or a request may end in another task than it began in.
+    otel.attach(before[0])
+    current_traceparent.set(before[1])
 
 
 class TurnSpans:
@@ -101,22 +116,24 @@ class TurnSpans:
             caller.add_link(self.span.get_span_context(), {"flexchat.link": "nested_turn"})
         self.records = self.span.is_recording()
         self.rule: str | None = None
-        self.phase: tuple[Span, Span] | None = None
-        self.request: tuple[Span | None, Span, dict[str, Any]] | None = None
+        self.own: dict[str, Any] = {}  # set in one go at the end: each setting costs
+        self.phase: tuple[Span, Surroundings] | None = None
+        self.request: tuple[Span | None, Surroundings, dict[str, Any]] | None = None
         self.status = ""
 
     def __enter__(self) -> None:
         """Make it the current span."""
         self._token = _current.set(self)
-        self._context = _enter(self.span)
+        self._before = _enter(self.span, self.traceparent)
 
     def __exit__(self, *error: object) -> None:
         """End what is open: a turn that was explained, or whose end no event reported, ends here."""
-        otel.detach(self._context)
+        _leave(self._before)
         _current.reset(self._token)
         now = time.time_ns()
         if not self.records:
             return
+        self.span.set_attributes(self.own)
         for span in (self.request and self.request[0], self.phase and self.phase[0], self.span):
             if span is not None:
                 ENDING.add(span, now)
@@ -172,18 +189,14 @@ class Observer:
         return TurnSpans(self, info, is_resumed)
 
     @hookimpl
-    @_quiet
     def flexchat_phase_started(self, phase: str) -> None:
         """Open the span of a phase."""
         if (turn := _current.get()) is None or not turn.records:
             return
-        outer = trace.get_current_span()
         span = self.tracer.start_span(f"phase {phase}", attributes={"flexchat.phase": phase})
-        turn.phase = span, outer
-        _enter(span)
+        turn.phase = span, _enter(span)
 
     @hookimpl
-    @_quiet
     def flexchat_phase_finished(self, record: PhaseRecord, outcome: Any) -> None:
         """Close it, with a retrieval span for the documents it searched."""
         if (turn := _current.get()) is None:
@@ -193,7 +206,7 @@ class Observer:
             self._name(turn, index, rule.name)
         if turn.phase is None:
             return
-        (span, outer), turn.phase = turn.phase, None
+        (span, before), turn.phase = turn.phase, None
         if record.phase == "rag collection" and record.input:
             began = time.time_ns() - int(record.elapsed_ms * 1e6)
             searched = record.input.get("collections") or []
@@ -201,14 +214,12 @@ class Observer:
         if record.warnings:
             span.set_attribute("flexchat.warnings", len(record.warnings))
         ENDING.add(span, time.time_ns())
-        _enter(outer)
+        _leave(before)
 
     def _name(self, turn: TurnSpans, index: int, name: str | None) -> None:
-        turn.rule = name
-        turn.span.set_attribute("flexchat.rule", name or str(index))
+        turn.rule, turn.own["flexchat.rule"] = name, name or str(index)
         if name:
             turn.span.update_name(f"invoke_agent {name}")
-            turn.span.set_attributes(self.names.attributes("invoke_agent", {"agent": name}))
 
     def retrieval(
         self, turn: TurnSpans, began: int, query: str | None, collections: Sequence[str], hits: Sequence[Any]
@@ -229,7 +240,6 @@ class Observer:
         )
 
     @hookimpl
-    @_quiet
     def flexchat_model_request_started(
         self,
         info: TurnInfo,
@@ -247,37 +257,35 @@ class Observer:
         address, port = server_of(endpoint)
         facts: dict[str, Any] = {"operation": "chat", "model": model or None, "address": address, "port": port}
         facts["provider"] = self.names.provider(provider, address)
-        span, outer = None, trace.get_current_span()
-        if turn.records:
-            more: dict[str, Any] = {"max_tokens": options.max_tokens, "seed": options.seed}
-            floats = {"temperature": options.temperature, "top_p": options.top_p}  # a config may have 0
-            more |= {name: None if value is None else float(value) for name, value in floats.items()}
-            more |= {"stop": options.stop or None, "stream": streams or None, "conversation": info.conversation}
-            more["reasoning"] = options.reasoning.effort if options.reasoning else None
-            more["output_type"] = "json" if options.response_format else None
-            if self.shows("chat"):
-                more["input"] = self.content.messages(messages)
-            attributes = {**self.names.attributes("chat", {**facts, **more}), "flexchat.llm": llm}
-            span = self.tracer.start_span(
-                f"chat {model}" if model else "chat", kind=SpanKind.CLIENT, attributes=attributes
-            )
-            _enter(span)
-        turn.request = span, outer, facts
+        if not turn.records:
+            turn.request = None, _surroundings(), facts
+            return
+        more: dict[str, Any] = {"max_tokens": options.max_tokens, "seed": options.seed}
+        floats = {"temperature": options.temperature, "top_p": options.top_p}  # a config may have 0
+        more |= {name: None if value is None else float(value) for name, value in floats.items()}
+        more |= {"stop": options.stop or None, "stream": streams or None, "conversation": info.conversation}
+        more["reasoning"] = options.reasoning.effort if options.reasoning else None
+        more["output_type"] = "json" if options.response_format else None
+        if self.shows("chat"):
+            more["input"] = self.content.messages(messages)
+        attributes = {**self.names.attributes("chat", {**facts, **more}), "flexchat.llm": llm}
+        span = self.tracer.start_span(f"chat {model}" if model else "chat", kind=SpanKind.CLIENT, attributes=attributes)
+        turn.request = span, _enter(span), facts
 
     @hookimpl
-    @_quiet
     def flexchat_model_request_finished(
         self, elapsed_ms: float, result: ChatResult | None, error: Exception | None, attempts: int
     ) -> None:
         """Close it, and record its duration and tokens."""
         if (turn := _current.get()) is None or turn.request is None:
             return
-        (span, outer, facts), turn.request = turn.request, None
+        (span, before, facts), turn.request = turn.request, None
         usage = result.usage if result is not None else None
-        facts["response_model"] = result.model if result is not None else None
-        facts["error"] = None if error is None else getattr(error, "code", None) or type(error).__name__
+        more: dict[str, Any] = {}
+        more["response_model"] = result.model if result is not None else None
+        more["error"] = None if error is None else getattr(error, "code", None) or type(error).__name__
+        facts |= more
         if span is not None:
-            more: dict[str, Any] = dict(facts)
             if result is not None:
                 more["response_id"] = result.response_id
                 more["finish_reasons"] = [result.finish_reason] if result.finish_reason else None
@@ -290,13 +298,10 @@ class Observer:
             if error is not None:
                 span.set_status(_ERROR)
             ENDING.add(span, time.time_ns())
-            _enter(outer)
-        self.metrics.duration("request", "chat", elapsed_ms / 1000, facts)
-        if usage is not None:
-            self.metrics.tokens({"input": usage.input_tokens, "output": usage.output_tokens}, facts)
+        self.metrics.request(elapsed_ms / 1000, usage, facts)
+        _leave(before)
 
     @hookimpl
-    @_quiet
     def flexchat_wait_ended(self, reason: str, elapsed_ms: float) -> None:
         """Record a wait, as a span that has just ended."""
         if (turn := _current.get()) is not None and turn.records:
@@ -307,13 +312,11 @@ class Observer:
         self.metrics.wait(reason, elapsed_ms / 1000)
 
     @hookimpl
-    @_quiet
     def flexchat_turn_finished(self, info: TurnInfo, turn: Turn) -> None:
         """State how the turn ended."""
         self._finish(info, turn, None)
 
     @hookimpl
-    @_quiet
     def flexchat_turn_failed(self, info: TurnInfo, turn: Turn, error: Exception) -> None:
         """State why it failed."""
         self._finish(info, turn, type(error).__name__)
@@ -321,11 +324,10 @@ class Observer:
     flexchat_turn_cancelled = flexchat_turn_suspended = flexchat_turn_finished
 
     @hookimpl
-    @_quiet
     def flexchat_turn_accepted(self, info: TurnInfo) -> None:
         """State that it begins later."""
         if (spans := _current.get()) is not None and spans.info.id == info.id:
-            spans.span.set_attribute("flexchat.turn.status", "accepted")
+            spans.own["flexchat.turn.status"] = "accepted"
 
     def _finish(self, info: TurnInfo, turn: Turn, error: str | None) -> None:
         spans = _current.get()
@@ -335,7 +337,7 @@ class Observer:
         if spans.rule is None and turn.rule is not None:  # chosen before the turn was resumed
             self._name(spans, turn.rule, turn.rule_name)
         cost, response = turn.cost.amount, turn.response
-        facts: dict[str, Any] = {"operation": "invoke_agent", "agent": spans.rule, "error": error}
+        facts: dict[str, Any] = {"agent": spans.rule, "error": error}
         if spans.records:
             more: dict[str, Any] = {"finish_reasons": [response.finish_reason] if response.finish_reason else None}
             if response.usage is not None:
@@ -344,15 +346,15 @@ class Observer:
                 asked = {"role": "user", "parts": [{"type": "text", "content": turn.profile.user_message}]}
                 answered = {"role": "assistant", "parts": [{"type": "text", "content": turn.content}]}
                 more |= {"input": self.content.json([asked]), "output": self.content.json([answered])}
-            own: dict[str, Any] = {"flexchat.turn.status": turn.status}
-            own["flexchat.turn.tool_calls"] = len(turn.tool_calls)
+            own = {"flexchat.turn.status": turn.status, "flexchat.turn.tool_calls": len(turn.tool_calls)}
             if cost is not None:
                 own["flexchat.turn.cost_usd"] = float(cost)
-            spans.span.set_attributes({**self.names.attributes("invoke_agent", {**facts, **more}), **own})
+            spans.own |= own
+            spans.span.set_attributes(self.names.attributes("invoke_agent", {**facts, **more}))
             if error is not None:
                 spans.span.set_status(_ERROR)
-        self.metrics.duration("turn", "invoke_agent", (time.time_ns() - spans.began) / 1e9, facts)
-        self.metrics.turn(turn.status, spans.rule, None if cost is None else float(cost))
+        seconds = (time.time_ns() - spans.began) / 1e9
+        self.metrics.turn(seconds, turn.status, None if cost is None else float(cost), facts)
 
 
 @attrs.frozen
@@ -368,8 +370,7 @@ class ToolSpans:
         turn, began, cited = _current.get(), time.time_ns(), len(self._cited(call))
         facts = {"tool": call.name, "type": "function", "agent": None if turn is None else turn.rule}
         span = self._start(call, turn, began, facts)
-        passed_on = current_traceparent.get()
-        token = None if span is None else _enter(span)
+        before = _surroundings() if span is None else _enter(span)
         outcome: ToolResult | BaseException | None = None
         try:
             outcome = result = await rest()
@@ -380,9 +381,7 @@ class ToolSpans:
             self._end(call, span, began, facts, outcome)
             if span is not None and turn is not None:
                 self._add_retrieval(call, turn, began, cited)
-            if token is not None:
-                otel.detach(token)
-            current_traceparent.set(passed_on)
+            _leave(before)
         return result
 
     @_quiet
@@ -421,7 +420,7 @@ class ToolSpans:
             if facts.get("error") is not None:
                 span.set_status(_ERROR)
             ENDING.add(span, now)
-        observer.metrics.duration("tool", "execute_tool", (now - began) / 1e9, facts)
+        observer.metrics.tool((now - began) / 1e9, facts)
 
     @_quiet
     def _add_retrieval(self, call: Call, turn: TurnSpans, began: int, cited: int) -> None:
