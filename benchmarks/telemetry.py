@@ -105,10 +105,11 @@ async def turn_of(kind: str, way: str) -> AsyncIterator[Callable[[], Awaitable[A
             script = calls(("get_weather", {"city": "Paris"})), says("It is nineteen degrees in Paris.")
             providers["m"] = ScriptedProvider([attrs.evolve(each, usage=usage) for each in script], repeat=True)
         else:
-            server = subprocess.Popen([sys.executable, PAIRED, "--serve"], stdout=subprocess.PIPE, text=True)
+            pipe = asyncio.subprocess.PIPE
+            server = await asyncio.create_subprocess_exec(sys.executable, PAIRED, "--serve", stdout=pipe)
             stack.callback(server.kill)
             assert server.stdout is not None
-            url = f"http://127.0.0.1:{server.stdout.readline().strip()}/1/0/burst"
+            url = f"http://127.0.0.1:{(await server.stdout.readline()).decode().strip()}/1/0/burst"
             config["llms"] = {"m": {"provider": "openai", "base_url": url, "api_key": "k"}}
         if kind in ("kept", "served"):
             config["conversations"] = {"path": f"{tempfile.mkdtemp()}/c.db"}
@@ -135,7 +136,7 @@ async def served(config: Any, plugins: Any) -> AsyncIterator[Callable[[], Awaita
     app = create_app(config, plugins=plugins)
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False))
     task = asyncio.create_task(server.serve())
-    while not server.started:
+    while not server.started:  # noqa: ASYNC110 - uvicorn has nothing to wait for
         await asyncio.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     pipe = asyncio.subprocess.PIPE

@@ -8,6 +8,7 @@ import attrs
 import pytest
 from flexchat import (
     ConfigError,
+    Embeddings,
     FlexChat,
     ProviderError,
     Reply,
@@ -315,6 +316,38 @@ async def test_retrieval(sdk, tmp_path):
     spans = sdk.spans
     (span,) = [each for each in spans if each.name.startswith("retrieval")]
     assert parent_of(span, spans) == "phase rag collection"
+    sdk.check()
+
+
+class Embedder(ScriptedProvider):
+    """Makes vectors of three numbers; fails on the text "bad"."""
+
+    name = "openai"
+
+    async def embed(self, texts, model, **_):
+        if "bad" in texts:
+            raise ProviderError("down", provider="scripted", code="overloaded")
+        usage = Usage(input_tokens=2 * len(texts), output_tokens=0)
+        return Embeddings(vectors=tuple((1.0, 0.0, 0.0) for _ in texts), model=f"{model}-0101", usage=usage)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_embeddings(sdk, version):
+    sdk.version = version
+    config = {"responses": [{"llm": "m", "model": "m1"}], "telemetry": {"semconv": version}}
+    async with FlexChat.from_config(config, providers={"m": Embedder([])}) as chat:
+        await chat.embed(["a secret text", "another"], model="e1")
+        with pytest.raises(ProviderError):
+            await chat.embed(["bad"], model="e1")
+    first, second = sdk.spans
+    assert first.name == "embeddings e1"
+    assert first.attributes["gen_ai.embeddings.dimension.count"] == 3
+    assert first.attributes["gen_ai.usage.input_tokens"] == 4
+    assert first.attributes["flexchat.embeddings.texts"] == 2
+    assert second.attributes["error.type"] == "overloaded"
+    (tokens,) = sdk.metrics["gen_ai.client.token.usage"].data.data_points
+    assert (tokens.attributes["gen_ai.token.type"], tokens.sum) == ("input", 4)
+    assert "secret" not in json.dumps([dict(span.attributes) for span in sdk.spans])
     sdk.check()
 
 

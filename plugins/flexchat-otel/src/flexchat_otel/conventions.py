@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import attrs
 from flexchat.host import parse_document
 
-from .settings import SEMCONV, Kind
+from .settings import SEMCONV
 
 _OWN = {
     "request": "flexchat.request.duration",
@@ -27,7 +27,7 @@ class Conventions:
 
     _names: Mapping[str, Any]
 
-    def attributes(self, kind: Kind, facts: Mapping[str, Any]) -> dict[str, Any]:
+    def attributes(self, kind: str, facts: Mapping[str, Any]) -> dict[str, Any]:
         """Return the attributes that state these facts; None, and what the version has no name for, is left out."""
         names = self._names[kind]
         return {names[fact]: value for fact, value in facts.items() if value is not None and fact in names}
@@ -42,7 +42,7 @@ class Conventions:
         name: str = self._names["metrics"].get(which) or _OWN[which]
         return name
 
-    def labels(self, which: str, kind: Kind, facts: Mapping[str, Any]) -> dict[str, Any]:
+    def labels(self, which: str, kind: str, facts: Mapping[str, Any]) -> dict[str, Any]:
         """Return those of the facts about a span that are labels of a metric."""
         allowed = self._names["metric_labels"].get(which)
         if allowed is None:

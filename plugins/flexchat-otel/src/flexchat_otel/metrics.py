@@ -6,8 +6,6 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .settings import Kind
-
 if TYPE_CHECKING:
     from flexchat import Usage
     from opentelemetry.metrics import Histogram, Meter
@@ -49,7 +47,7 @@ class Metrics:
         if usage is not None:
             own = labels("tokens", "chat", facts)
             for token_type, count in (("input", usage.input_tokens), ("output", usage.output_tokens)):
-                if count is not None:
+                if count is not None and (token_type == "input" or facts["operation"] != "embeddings"):
                     own[self._conventions.token_type] = token_type
                     self._tokens.record(count, own.copy())
 

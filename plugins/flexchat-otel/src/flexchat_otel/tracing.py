@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextvars
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import attrs
-from flexchat import ChatOptions, Message, PhaseRecord, Turn, TurnInfo
+from flexchat import ChatOptions, Embeddings, Message, PhaseRecord, Turn, TurnInfo
 from flexchat.host import current_traceparent, current_turn
-from flexchat.plugin import AppInfo, Call, CallSuspended, ChatResult, Rest, Stage, ToolResult, hookimpl
+from flexchat.plugin import AppInfo, Call, CallSuspended, ChatResult, Rest, ServiceRequest, Stage, ToolResult, hookimpl
 from opentelemetry import context as otel
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags, Tracer
@@ -91,6 +91,11 @@ def _leave(before: Surroundings) -> None:
     # Not by a token: a phase or a request may end in another task than it began in.
     otel.attach(before[0])
     current_traceparent.set(before[1])
+
+
+def _error_type(error: BaseException) -> str:
+    """Return the code of a service's error, else the name of its class."""
+    return getattr(error, "code", None) or type(error).__name__
 
 
 class TurnSpans:
@@ -240,6 +245,58 @@ class Observer:
         )
 
     @hookimpl
+    async def flexchat_around_request(self, request: ServiceRequest, send: Callable[[], Awaitable[Any]]) -> Any:
+        """Surround an attempt to get embeddings with a span; requests for answers have events."""
+        if not request.texts:
+            return await send()
+        began, facts = time.time_ns(), self._embedding_facts(request)
+        span = self._start_embeddings(request, began, facts)
+        before, outcome = _surroundings() if span is None else _enter(span), None
+        try:
+            outcome = result = await send()
+        except BaseException as error:
+            outcome = error
+            raise
+        finally:
+            self._end_embeddings(span, began, facts, outcome)
+            _leave(before)
+        return result
+
+    def _embedding_facts(self, request: ServiceRequest) -> dict[str, Any]:
+        address, port = server_of("" if request.llm.endpoint is None else request.llm.endpoint.name)
+        facts = {"operation": "embeddings", "model": request.model or None, "address": address, "port": port}
+        return {**facts, "provider": self.names.provider(request.llm.provider.name, address)}
+
+    @_quiet
+    def _start_embeddings(self, request: ServiceRequest, began: int, facts: Mapping[str, Any]) -> Span | None:
+        if (turn := _current.get()) is not None and not turn.records:
+            return None
+        own = {"flexchat.llm": request.llm.name, "flexchat.embeddings.texts": len(request.texts)}
+        return self.tracer.start_span(
+            f"embeddings {request.model}" if request.model else "embeddings",
+            kind=SpanKind.CLIENT,
+            attributes={**self.names.attributes("embeddings", facts), **own},
+            start_time=began,
+        )
+
+    @_quiet
+    def _end_embeddings(self, span: Span | None, began: int, facts: dict[str, Any], outcome: Any) -> None:
+        now, usage, more = time.time_ns(), None, dict[str, Any]()
+        if isinstance(outcome, Embeddings):
+            facts["response_model"], usage = outcome.model, outcome.usage
+            more["input_tokens"] = None if usage is None else usage.input_tokens
+            more["dimensions"] = len(outcome.vectors[0]) if outcome.vectors else None
+        elif isinstance(outcome, BaseException):
+            facts["error"] = _error_type(outcome)
+        if span is not None:
+            ends = {name: facts.get(name) for name in ("response_model", "error")}
+            span.set_attributes(self.names.attributes("embeddings", {**ends, **more}))
+            if facts.get("error"):
+                span.set_status(_ERROR)
+            ENDING.add(span, now)
+        self.metrics.request((now - began) / 1e9, usage, facts)
+
+    @hookimpl
     def flexchat_model_request_started(
         self,
         info: TurnInfo,
@@ -283,7 +340,7 @@ class Observer:
         usage = result.usage if result is not None else None
         more: dict[str, Any] = {}
         more["response_model"] = result.model if result is not None else None
-        more["error"] = None if error is None else getattr(error, "code", None) or type(error).__name__
+        more["error"] = None if error is None else _error_type(error)
         facts |= more
         if span is not None:
             if result is not None:
@@ -346,10 +403,9 @@ class Observer:
                 asked = {"role": "user", "parts": [{"type": "text", "content": turn.profile.user_message}]}
                 answered = {"role": "assistant", "parts": [{"type": "text", "content": turn.content}]}
                 more |= {"input": self.content.json([asked]), "output": self.content.json([answered])}
-            own = {"flexchat.turn.status": turn.status, "flexchat.turn.tool_calls": len(turn.tool_calls)}
+            spans.own |= {"flexchat.turn.status": turn.status, "flexchat.turn.tool_calls": len(turn.tool_calls)}
             if cost is not None:
-                own["flexchat.turn.cost_usd"] = float(cost)
-            spans.own |= own
+                spans.own["flexchat.turn.cost_usd"] = float(cost)
             spans.span.set_attributes(self.names.attributes("invoke_agent", {**facts, **more}))
             if error is not None:
                 spans.span.set_status(_ERROR)
