@@ -88,6 +88,7 @@ from .plugin.call import (
     current_info as current_info,
     current_principal as current_principal,
     current_traceparent as current_traceparent,
+    current_tracestate as current_tracestate,
     current_turn as current_turn,
     traceparent_here as traceparent_here,
 )

@@ -59,6 +59,7 @@ class CommonRequestOptions(TypedDict, total=False):
         nothing runs twice. Your own, for each request another: 1 to 255 printable characters; tenants have their own.
     traceparent: The W3C trace context that the turn belongs to; default: that of the code around it, or a new trace.
         One that cannot be used begins a new trace, and a warning of the response notes it.
+    tracestate: What tracing systems add to that traceparent. It is passed on with it, or dropped if it is malformed.
 
     The others are options of the rule that answers, for this message only, checked as in a config:
 
@@ -86,6 +87,7 @@ class CommonRequestOptions(TypedDict, total=False):
     on_question: OnQuestion | None
     idempotency_key: str | None
     traceparent: str | None
+    tracestate: str | None
     max_tokens: int | None
     temperature: float | None
     top_p: float | None
@@ -164,6 +166,7 @@ def read_request(
         response_format=values.get("response_format", request.response_format),
         call=request.call,
         traceparent=_name("traceparent", values.get("traceparent", request.traceparent)) or "",
+        tracestate=_name("tracestate", values.get("tracestate", request.tracestate)) or "",
         **{
             name: _OPTIONS[name](name, value)
             for name in _OPTIONS

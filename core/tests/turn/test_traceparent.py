@@ -4,8 +4,8 @@ import re
 
 import pytest
 from flexchat import ChatRequest, FlexChat, ToolContext, new_conversation_id, tool
-from flexchat.domain.tracing import is_traceparent, new_traceparent
-from flexchat.host import current_traceparent
+from flexchat.domain.tracing import is_traceparent, new_traceparent, usable_tracestate
+from flexchat.host import current_traceparent, current_tracestate
 from flexchat.plugin import TurnInfo, hookimpl
 from flexchat_testing import ScriptedProvider, calls
 
@@ -37,6 +37,25 @@ def test_an_unusable_context(text):
     assert not is_traceparent(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("a=1", "a=1"),
+        (" a=1 ,,\tb@vendor=x y,", "a=1,b@vendor=x y"),
+        ("A=1", ""),
+        ("a", ""),
+        ("a=", ""),
+        ("a=1\nb: 2", ""),
+        ("a=é", ""),
+        (",".join(f"k{number}=1" for number in range(33)), ""),
+        (",".join(f"k{number}=" + "x" * 200 for number in range(3)), ""),
+        ("", ""),
+    ],
+)
+def test_what_is_passed_on_of_a_tracestate(text, state):
+    assert usable_tracestate(text) == state
+
+
 def test_new_traces_differ():
     assert len({new_traceparent() for _ in range(100)}) == 100
     assert all(is_traceparent(new_traceparent()) for _ in range(100))
@@ -48,13 +67,19 @@ async def where(context: ToolContext) -> str:
     return context.traceparent
 
 
+@tool
+async def state(context: ToolContext) -> dict[str, str]:
+    """Return the headers of the trace."""
+    return dict(context.trace_context)
+
+
 def chat_with(tmp_path, *replies, **more):
     return FlexChat.from_config(
         {
             "conversations": {"provider": "sqlite", "path": str(tmp_path / "c.db")},
             "responses": [{"llm": "m", "model": "m", "tools": {"enabled": True}}],
         },
-        tools=[where],
+        tools=[where, state],
         providers={"m": ScriptedProvider(replies or ["hello"], repeat=True)},
         **more,
     )
@@ -90,6 +115,35 @@ async def test_an_unusable_context_begins_a_new_trace_and_is_noted(tmp_path, tex
     assert is_traceparent(turn.traceparent)
     assert turn.traceparent.split("-")[1] not in text
     assert "the traceparent cannot be used; a new trace was begun" in turn.response.warnings
+
+
+async def test_a_tracestate_is_passed_on_by_another_process(tmp_path):
+    script = calls(("state", {})), "done"
+    async with chat_with(tmp_path, *script) as chat:
+        await chat.submit("go", conversation=new_conversation_id(), traceparent=GIVEN, tracestate="vendor=1")
+    async with chat_with(tmp_path, *script) as other:
+        (handle,) = await other.resume_interrupted()
+        turn = await handle.result()
+    assert turn.tool_calls[0].result.result == {"traceparent": GIVEN, "tracestate": "vendor=1"}
+
+
+@pytest.mark.parametrize("traceparent", ["garbage", ""])
+async def test_a_tracestate_without_its_trace_is_dropped(tmp_path, traceparent):
+    async with chat_with(tmp_path, calls(("state", {})), "done") as chat:
+        current_tracestate.set("vendor=1")
+        current_traceparent.set(traceparent)
+        turn = await chat.respond("go")
+        outside = await chat.call_tool("state", {})
+    assert turn.tool_calls[0].result.result.keys() == outside.result.keys() == {"traceparent"}
+
+
+async def test_the_code_around_a_call_gives_its_tracestate(tmp_path):
+    async with chat_with(tmp_path, calls(("state", {})), "done") as chat:
+        current_tracestate.set("vendor=1")
+        current_traceparent.set(GIVEN)
+        turn = await chat.respond("go")
+        outside = await chat.call_tool("state", {})
+    assert turn.tool_calls[0].result.result == outside.result == {"traceparent": GIVEN, "tracestate": "vendor=1"}
 
 
 async def test_it_is_kept_with_the_turn(tmp_path):
@@ -129,8 +183,8 @@ class Recorder:
         self.traceparent = new_traceparent()
 
     @hookimpl
-    def flexchat_trace_turn(self, info: TurnInfo, is_resumed: bool):
-        self.steps.append((info.traceparent, is_resumed))
+    def flexchat_trace_turn(self, info: TurnInfo, earlier_runs):
+        self.steps.append((info.traceparent, tuple(earlier_runs)))
         if self.fails == "call":
             raise RuntimeError("no trace today")
         return self
@@ -157,7 +211,7 @@ async def test_a_plugin_traces_a_turn(tmp_path):
         turn = await chat.respond("call where")
     assert turn.traceparent == recorder.traceparent
     assert re.fullmatch(rf"{recorder.traceparent[:-19]}1{{16}}-01", turn.tool_calls[0].result.result)
-    assert recorder.steps == [("", False), "enter", "exit"]
+    assert recorder.steps == [("", ()), "enter", "exit"]
     assert current_traceparent.get() == ""
 
 
@@ -176,5 +230,5 @@ async def test_waiting_in_the_queue_is_reported(tmp_path):
     async with chat_with(tmp_path, hooks=[recorder]) as other:
         (handle,) = await other.resume_interrupted()
         await handle.result()
-    assert (GIVEN, True) in recorder.steps
+    assert (GIVEN, (GIVEN,)) in recorder.steps
     assert ("queue", True) in recorder.steps

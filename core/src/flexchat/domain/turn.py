@@ -57,6 +57,7 @@ class TurnInfo:
         tenant: Whose conversation it is.
         parent: For a turn started by a tool, the id of the turn that called the tool.
         traceparent: The W3C trace context in which it runs, or first ran; empty outside turns.
+        tracestate: What its caller's tracing systems add to that context; empty for nothing.
         principal: On whose behalf it runs; None if its caller named none.
     """
 
@@ -65,6 +66,7 @@ class TurnInfo:
     tenant: str = DEFAULT_TENANT
     parent: str | None = None
     traceparent: str = attrs.field(default="", eq=False)
+    tracestate: str = attrs.field(default="", eq=False)
     principal: Principal | None = None
 
 
@@ -116,6 +118,7 @@ class ChatRequest:
         idempotency_key: The caller's own, 1 to 255 printable characters: the same key and the same request are the same
             turn. None for a new turn.
         traceparent: The W3C trace context it belongs to; empty for that of the code that asks, or a new one.
+        tracestate: What tracing systems add to that traceparent; passed on with it.
         max_tokens, temperature, top_p, stop, seed, reasoning, extra_body: As in a rule, in place of the values of the
             rule that answers; None leaves them.
         tool_choice, parallel_tool_calls, max_iterations: The same, for the rule's tools. tool_choice may also name one
@@ -141,6 +144,7 @@ class ChatRequest:
     on_question: OnQuestion | None = attrs.field(default=None, kw_only=True, metadata={STORED: None})
     idempotency_key: str | None = attrs.field(default=None, kw_only=True)
     traceparent: str = attrs.field(default="", kw_only=True)
+    tracestate: str = attrs.field(default="", kw_only=True)
     max_tokens: int | None = attrs.field(default=None, kw_only=True)
     temperature: float | None = attrs.field(default=None, kw_only=True)
     top_p: float | None = attrs.field(default=None, kw_only=True)

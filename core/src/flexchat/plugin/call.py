@@ -18,7 +18,7 @@ import attrs
 from ..domain import DEFAULT_TENANT, Principal, RetrievalHits, ToolDefinition, ToolResult, TurnInfo, new_call_id
 from ..domain.effects import arguments_digest
 from ..domain.questions import NOBODY, Approval, Question, Reply
-from ..domain.tracing import is_traceparent, new_traceparent
+from ..domain.tracing import is_traceparent, new_traceparent, usable_tracestate
 from ..errors import did_you_mean
 from .foreign import CallSuspended
 
@@ -74,6 +74,9 @@ current_turn: contextvars.ContextVar[RunningTurn | None] = contextvars.ContextVa
 current_traceparent: contextvars.ContextVar[str] = contextvars.ContextVar("flexchat_traceparent", default="")
 """The W3C trace context this code runs in, unchecked: set for a request of a client, by a turn, and by plugins that
 trace. Turns that begin here belong to it, and requests from here pass it on."""
+
+current_tracestate: contextvars.ContextVar[str] = contextvars.ContextVar("flexchat_tracestate", default="")
+"""What a client's tracing systems add to its traceparent, unchecked: set with ``current_traceparent``."""
 
 Origin = Literal["model", "program", "command line", "api", "langchain", "mcp", "tool"]
 """Who asked for a call: a model in a turn, FlexChat.call_tool, ``flexchat tools call``, the HTTP API and its page, a
@@ -562,8 +565,13 @@ def current_info(tenant: str = DEFAULT_TENANT, principal: Principal | None = Non
     turn = current_turn.get()
     if turn is not None:
         return turn.info
-    traceparent = traceparent_here() or new_traceparent()
-    return TurnInfo(tenant=tenant, principal=principal or current_principal.get(), traceparent=traceparent)
+    traceparent = traceparent_here()
+    return TurnInfo(
+        tenant=tenant,
+        principal=principal or current_principal.get(),
+        traceparent=traceparent or new_traceparent(),
+        tracestate=usable_tracestate(current_tracestate.get()) if traceparent else "",
+    )
 
 
 def traceparent_here() -> str:

@@ -1125,6 +1125,12 @@ class ToolContext:
         return traceparent_here() or self.turn.traceparent
 
     @property
+    def trace_context(self) -> Mapping[str, str]:
+        """The W3C trace context as headers: ``traceparent``, and ``tracestate`` if there is one; none outside calls."""
+        headers = {"traceparent": self.traceparent, "tracestate": self.turn.tracestate}
+        return {name: value for name, value in headers.items() if value and self.traceparent}
+
+    @property
     def tenant(self) -> str:
         """Whose conversation or call it is."""
         return self.turn.tenant

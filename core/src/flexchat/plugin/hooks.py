@@ -207,11 +207,11 @@ class Hooks:
             record = record_of(request, call.name, result, call.iteration, call.facts)
             await self.tell(ToolFinished(info=call.turn, record=record))
 
-    def trace(self, info: TurnInfo, *, is_resumed: bool = False) -> TurnTrace | None:
+    def trace(self, info: TurnInfo, earlier_runs: Sequence[str] = ()) -> TurnTrace | None:
         """Return the trace of a turn that is being made; see flexchat_trace_turn."""
         for call in self.of(TRACE_TURN):
             try:
-                trace: TurnTrace | None = call.call_sync(info=info, is_resumed=is_resumed)
+                trace: TurnTrace | None = call.call_sync(info=info, earlier_runs=earlier_runs)
             except Exception as error:
                 log.exception("plugin %s: %s failed: %s", call.plugin, TRACE_TURN, error_text(error))
             else:

@@ -18,7 +18,7 @@ docs/hooks.md has an example of each, which core/tests/plugin/test_hookspecs.py 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -175,7 +175,7 @@ def flexchat_app_closed(app: AppInfo) -> Awaitable[None] | None:
 
 
 @hookspec
-def flexchat_trace_turn(info: TurnInfo, is_resumed: bool) -> TurnTrace | None:
+def flexchat_trace_turn(info: TurnInfo, earlier_runs: Sequence[str]) -> TurnTrace | None:
     """A turn is about to be run, accepted or explained: open a trace for it, or return None.
 
     Called while the turn is made, before any event; the first trace that is returned counts, and is entered around the
@@ -183,6 +183,8 @@ def flexchat_trace_turn(info: TurnInfo, is_resumed: bool) -> TurnTrace | None:
 
     Args:
         info: Its ``traceparent`` is the caller's, or empty; of a resumed turn, that of its first run.
+        earlier_runs: The traceparents of a resumed turn's runs so far, the first being that of its acceptance if it
+            was accepted; none for a new turn.
     """
 
 

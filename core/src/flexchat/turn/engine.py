@@ -15,12 +15,12 @@ from ..domain import ChatRequest, Profile, StreamEvent, TurnInfo
 from ..domain.journal import JOURNAL_FORMAT, MAX_RESUMES, JournalEntry
 from ..domain.masking import Mask
 from ..domain.questions import OnQuestion
-from ..domain.tracing import is_traceparent, new_traceparent
+from ..domain.tracing import is_traceparent, new_traceparent, usable_tracestate
 from ..errors import ChatRequestError, StuckTurnError, ToolClashError
 from ..events.log import EventLog
 from ..events.sink import Feed, Sink
 from ..llms.llm import Llms
-from ..plugin.call import current_call, current_traceparent, place_within
+from ..plugin.call import current_call, current_traceparent, current_tracestate, place_within
 from ..plugin.contracts import Retriever, TurnJournal
 from ..plugin.hooks import Hooks
 from ..schema.answer_format import answer_format
@@ -96,12 +96,15 @@ class TurnEngine:
             )
         given, traces = request.traceparent or current_traceparent.get(), self.parts.hooks.traces
         is_usable = not given or is_traceparent(given)
+        state = request.tracestate if request.traceparent or outer is None else outer.info.tracestate
+        state = state or ("" if request.traceparent else current_tracestate.get())
         info = TurnInfo(
             id=new_turn_id() if request.conversation is not None else new_turn_id(outer, place_within()),
             conversation=request.conversation,
             tenant=request.tenant,
             parent=None if outer is None else outer.info.id,
             traceparent=given if given and is_usable else "" if traces else new_traceparent(),
+            tracestate=usable_tracestate(state) if state and given and is_usable else "",
             principal=request.principal,
         )
         trace = self.parts.hooks.trace(info) if traces else None
@@ -160,6 +163,7 @@ class TurnEngine:
             tenant=journal.turn.tenant,
             principal=request.principal,
             traceparent=request.traceparent or new_traceparent(),
+            tracestate=request.tracestate,
         )
         sink = Sink(info, self.parts.hooks, receiver)
         if journal.is_resumed or journal.is_closed:
@@ -167,8 +171,10 @@ class TurnEngine:
             journal.live_sink, sink = sink, Sink(info, Hooks())
         request = attrs.evolve(request, context=context, on_question=on_question)
         turn = self._active(info, request, sink, outer, journal)
-        journal.traceparent = info.traceparent
-        turn.trace = self.parts.hooks.trace(info, is_resumed=True)
+        journal.info = info
+        turn.trace = self.parts.hooks.trace(info, journal.runs or (info.traceparent,))
+        if turn.trace is not None:
+            journal.note_run(turn.trace.traceparent)
         turn.waits.append(journal.wait())
         return turn
 

@@ -84,7 +84,7 @@ class Journal:
         has_slot: Whether the place after the conversation's last turn is lent to the turn that ends this one.
         store: Where it is written.
         media: Gets the bytes of the media of the next step; None if the store does not keep them apart.
-        traceparent: Of the turn's info.
+        info: The turn's.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Journal:
         self.media: dict[str, bytes] | None = None if media_store_of(store) is None else {}
         self._recorded_media = media or {}
         self.is_closed = self.has_slot = False
-        self.traceparent = ""
+        self.info = TurnInfo()
         self.live_sink: Sink | None = None
         self.store, self._lease, self._run_by = store, lease, run_by
         self._writing = asyncio.Lock()
@@ -159,7 +159,8 @@ class Journal:
             )
 
     def _as_begun(self, request: ChatRequest) -> Any:
-        return {**request_to_json(request, self.media), "traceparent": self.traceparent}
+        traced = attrs.evolve(request, traceparent=self.info.traceparent, tracestate=self.info.tracestate)
+        return request_to_json(traced, self.media)
 
     def record_resumption(self) -> None:
         """Note that the turn goes on."""
@@ -426,6 +427,17 @@ class Journal:
         times = [datetime.fromisoformat(at) for at in (last.at, self.turn.due_at if is_new else "") if at]
         reason: WaitReason = "person" if last.kind in ("question", "reply") else "lease"
         return "queue" if is_new else reason, (now - max(times, default=now)).total_seconds() * 1000
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The traceparents of the turn's earlier runs, as far as they are noted, and of its acceptance."""
+        data = [entry.data for entry in self._recorded if entry.kind in ("accepted", "started", "resumed")]
+        traced = [each.get("traceparent") or each.get("request", {}).get("traceparent") for each in data]
+        return tuple(dict.fromkeys(filter(None, traced)))
+
+    def note_run(self, traceparent: str) -> None:
+        """Set the traceparent that this run of the turn has, apart from the turn's own."""
+        self._run_by = {**self._run_by, "traceparent": traceparent}
 
     @property
     def was_accepted(self) -> bool:

@@ -193,7 +193,7 @@ class KeyedTurns:
         own = {name: value for name, value in request.variables.items() if self.variables.get(name) != value}
         history, continuation = _with_same_ids(request.history, request.continuation)
         plain = attrs.evolve(request, idempotency_key=None, variables=own, history=history, continuation=continuation)
-        plain = attrs.evolve(plain, traceparent="")  # a repetition has one of its own
+        plain = attrs.evolve(plain, traceparent="", tracestate="")  # a repetition has one of its own
         try:
             return arguments_digest(self.about, request_to_json(plain, {}))
         except ValueError as error:

@@ -143,7 +143,7 @@ class ConversationRecorder:
             key=key or "",
         )
         journal = Journal(self.journal, self._lease, turn, run_by=self._program)
-        journal.traceparent = info.traceparent
+        journal.info = info
         return journal
 
     async def _acquire(self, id: str, tenant: str) -> tuple[TurnJournal, JournaledTurn]:

@@ -176,8 +176,8 @@ class Sending:
         key = context.key if self.key_header is not None else None
         if self.key_header is not None and key is not None:
             added[self.key_header] = key
-        if self.traceparent and context.traceparent:
-            added["traceparent"] = context.traceparent
+        if self.traceparent:
+            added |= context.trace_context
         repeatable = request.is_safe or context.tool.effect != "write" or key is not None
         headers: Mapping[str, str] = merge_headers(request.headers, added) if added else request.headers
         return attrs.evolve(request, headers=headers, repeatable=repeatable), key is not None

@@ -154,8 +154,7 @@ class _Call:
         return {name: key} if name is not None and key is not None else None
 
     def _meta(self, source: McpSource) -> dict[str, str] | None:
-        traceparent = self._context.traceparent
-        return {**({"traceparent": traceparent} if traceparent else {}), **(self._key_meta(source) or {})} or None
+        return {**self._context.trace_context, **(self._key_meta(source) or {})} or None
 
     async def _call(self, source: McpSource, required: Mapping[str, Any] | None) -> dict[str, Any]:
         tool, context = self._settings.tool, self._context

@@ -134,7 +134,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         return response
 
     async def _answer(self, request: httpx2.Request) -> httpx2.Response:
-        request.headers.update(self._headers)
+        message = _request_message(request)
+        request.headers.update({**_trace_headers(message), **self._headers})
         try:
             if self._sign_in is not None:
                 response = await self._sign_in.send(request, self._send)
@@ -146,7 +147,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 await response.aclose()
                 return _error_response(request, Code.NO_SESSION, SessionGoneError("it no longer knows the session"))
             # A broken server may have done what a call asked: see below.
-            is_call = _request_message(request).get("method") == "tools/call"
+            is_call = message.get("method") == "tools/call"
             is_clear = response.status_code < 500 or not is_call
             if response.status_code >= 400 and request.method == "POST" and is_clear and not _is_error(response):
                 return await self._refused(request, response)
@@ -256,6 +257,14 @@ def _is_error(response: httpx2.Response) -> bool:
 
 def _kind(response: httpx2.Response) -> str:
     return response.headers.get("content-type", "").partition(";")[0].strip().lower()[:100]
+
+
+def _trace_headers(message: Mapping[str, Any]) -> dict[str, str]:
+    """Return the trace context of a message as headers, which proxies in front of a server read."""
+    params = message.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    meta = meta if isinstance(meta, dict) else {}
+    return {name: value for name in ("traceparent", "tracestate") if isinstance(value := meta.get(name), str)}
 
 
 def _request_message(request: httpx2.Request) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from flexchat.host import current_traceparent, current_turn
 from flexchat.plugin import AppInfo, Call, CallSuspended, ChatResult, Rest, ServiceRequest, Stage, ToolResult, hookimpl
 from opentelemetry import context as otel
 from opentelemetry import metrics, trace
-from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags, Tracer
+from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags, Tracer, TraceState
 
 from .content import Content
 from .conventions import conventions, server_of
@@ -54,17 +54,18 @@ def traceparent_of(context: SpanContext) -> str:
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
 
 
-def context_of(traceparent: str) -> SpanContext | None:
+def context_of(traceparent: str, tracestate: str = "") -> SpanContext | None:
     """Return the span's context in a usable traceparent; None for an empty one."""
     if not traceparent:
         return None
     _, trace_id, span_id, flags = traceparent.split("-")[:4]
-    return SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=TraceFlags(int(flags, 16)))
+    state = TraceState.from_header([tracestate]) if tracestate else None
+    return SpanContext(int(trace_id, 16), int(span_id, 16), True, TraceFlags(int(flags, 16)), state)
 
 
-def _parent(traceparent: str) -> otel.Context:
+def _parent(traceparent: str, tracestate: str = "") -> otel.Context:
     """Return the context for a span: that of the code around it, unless the traceparent is of another trace."""
-    given, here = context_of(traceparent), trace.get_current_span().get_span_context()
+    given, here = context_of(traceparent, tracestate), trace.get_current_span().get_span_context()
     if given is None or given.trace_id == here.trace_id:
         return otel.get_current()
     return trace.set_span_in_context(trace.NonRecordingSpan(given))
@@ -101,19 +102,19 @@ def _error_type(error: BaseException) -> str:
 class TurnSpans:
     """The span of one turn, and those of its phase and its request that are open. A TurnTrace."""
 
-    def __init__(self, observer: Observer, info: TurnInfo, is_resumed: bool) -> None:
+    def __init__(self, observer: Observer, info: TurnInfo, earlier_runs: Sequence[str]) -> None:
         self.observer, self.info = observer, info
-        earlier = context_of(info.traceparent) if is_resumed else None
+        earlier = [context for each in earlier_runs if (context := context_of(each)) is not None]
         caller = trace.get_current_span()
         self.began = time.time_ns()
         facts = {"operation": "invoke_agent", "conversation": info.conversation, "provider": "flexchat"}
         own: dict[str, Any] = {"flexchat.turn.id": info.id, "flexchat.tenant": info.tenant}
-        own["flexchat.turn.is_resumed"] = is_resumed
+        own["flexchat.turn.is_resumed"] = bool(earlier_runs)
         self.span = observer.tracer.start_span(
             "invoke_agent",
-            context=_parent(info.traceparent),
+            context=_parent(info.traceparent, info.tracestate),
             attributes={**observer.names.attributes("invoke_agent", facts), **own},
-            links=() if earlier is None else [Link(earlier, {"flexchat.link": "earlier_run"})],
+            links=[Link(each, {"flexchat.link": "earlier_run"}) for each in earlier],
             start_time=self.began,
         )
         self.traceparent = traceparent_of(self.span.get_span_context())
@@ -189,9 +190,9 @@ class Observer:
         return [ToolSpans(self)]
 
     @hookimpl
-    def flexchat_trace_turn(self, info: TurnInfo, is_resumed: bool) -> TurnSpans | None:
+    def flexchat_trace_turn(self, info: TurnInfo, earlier_runs: Sequence[str]) -> TurnSpans | None:
         """Open a turn's span."""
-        return TurnSpans(self, info, is_resumed)
+        return TurnSpans(self, info, earlier_runs)
 
     @hookimpl
     def flexchat_phase_started(self, phase: str) -> None:

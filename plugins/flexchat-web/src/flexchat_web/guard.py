@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from flexchat import StorageError
-from flexchat.host import DEFAULT_TENANT, contained, current_principal, current_traceparent
+from flexchat.host import DEFAULT_TENANT, contained, current_principal, current_traceparent, current_tracestate
 from flexchat.store import PathError
 from flexchat_cli import current_request
 from starlette.responses import Response
@@ -63,7 +63,7 @@ QUICK_BYTES = 16 * 1024
 CORS_HEADERS = {
     "access-control-allow-methods": "GET, POST, PUT, PATCH, DELETE",
     "access-control-allow-headers": (
-        "authorization, content-type, idempotency-key, last-event-id, traceparent, x-request-id"
+        "authorization, content-type, idempotency-key, last-event-id, traceparent, tracestate, x-request-id"
     ),
     "access-control-max-age": "600",
 }
@@ -108,8 +108,9 @@ class Guard:
         headers = headers_of(scope)
         path = path_of(scope)
         current_principal.set(None)  # not that of the process, which its operator runs
-        # Several are none: W3C Trace Context, 3.2.
-        current_traceparent.set(",".join(v.decode("latin-1") for n, v in scope["headers"] if n == b"traceparent"))
+        # Several traceparents are none, several tracestates are one: W3C Trace Context, 3.2 and 3.3.
+        for name, variable in ((b"traceparent", current_traceparent), (b"tracestate", current_tracestate)):
+            variable.set(",".join(v.decode("latin-1") for n, v in scope["headers"] if n == name))
         body = _Body(receive, headers)
         is_head, is_packed = scope["method"] == "HEAD", accepts_gzip(headers)
         # Given or new, it is on every record of the log, and goes back to the client.

@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 import mcp_types as types
 from flexchat import FlexChat, Question, Reply
-from flexchat.host import DEFAULT_TENANT, current_traceparent
+from flexchat.host import DEFAULT_TENANT, current_traceparent, current_tracestate
 from flexchat.plugin import CallSuspended, MediaPart, ToolError, ToolResult
 from flexchat.store import data_folder
 from mcp.server.caching import CacheHint
@@ -94,9 +94,10 @@ class McpServer:
             if catalog is None:
                 catalog = self._catalogs[chat] = Catalog(chat)
                 self.server.get_tool_input_schema = None
-            traceparent = (ctx.meta or {}).get("traceparent")
-            if isinstance(traceparent, str):  # of a task of its own, like the variable
-                current_traceparent.set(traceparent)
+            # In a task of its own, like the variables.
+            for name, variable in (("traceparent", current_traceparent), ("tracestate", current_tracestate)):
+                if isinstance(value := (ctx.meta or {}).get(name), str):
+                    variable.set(value)
             yield Caller(
                 chat=chat,
                 catalog=catalog,
