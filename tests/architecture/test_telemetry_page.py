@@ -40,5 +40,5 @@ def test_the_table_can_be_read_and_is_complete():
 def test_each_metric_is_named():
     source = (OTEL / "metrics.py").read_text()
     names = tomllib.loads((OTEL / "semconv/2026-10.toml").read_text())
-    for name in [*names["metrics"].values(), *re.findall(r'"(flexchat\.[a-z_.]+)"', source.split("def duration")[0])]:
+    for name in [*names["metrics"].values(), *re.findall(r'"(flexchat\.[a-z_.]+)"', source.split("def request")[0])]:
         assert f"`{name}`" in PAGE
