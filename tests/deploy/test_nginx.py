@@ -148,7 +148,7 @@ def start_nginx(certificate, tmp_path_factory):
             site = site.replace("listen 443", f"listen 127.0.0.1:{port}").replace("/etc/nginx/tls", str(certificate))
             version = subprocess.run([nginx, "-v"], capture_output=True, text=True, check=True).stderr
             if tuple(map(int, re.findall(r"\d+", version)[:3])) < (1, 25, 1):
-                site = site.replace(" ssl;\n    http2 on;", " ssl http2;")
+                site = site.replace("http2 on;", "").replace(" ssl;", " ssl http2;")
             kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
             folders = "".join(f"{kind}_temp_path {folder}/{kind};\n" for kind in kinds)
             file, errors = folder / "nginx.conf", folder / "error.log"

@@ -65,8 +65,23 @@ def server(folder):
 
 
 def services(url):
-    with httpx.Client() as client:  # a connection of its own, which either process may accept
+    with httpx.Client() as client:  # a connection of its own, which any process may accept
         return [llm["name"] for llm in client.get(f"{url}api/ui-config").json()["llms"]]
+
+
+def services_of_each(process, url):
+    """What each process serves: the others are stopped while it is asked."""
+    found, processes = [], children(process)
+    for one in processes:
+        others = [other for other in processes if other != one]
+        try:
+            for other in others:
+                os.kill(other, signal.SIGSTOP)
+            found.append(services(url))
+        finally:
+            for other in others:
+                os.kill(other, signal.SIGCONT)
+    return found
 
 
 def test_a_crashed_process_is_replaced_and_all_use_a_changed_configuration(server, folder):
@@ -76,17 +91,50 @@ def test_a_crashed_process_is_replaced_and_all_use_a_changed_configuration(serve
 
     os.kill(before[0], signal.SIGKILL)
     after = eventually(lambda: len(found := children(process)) == 2 and found != before and found)
-    (folder / "flexchat.toml").write_text(CONFIG.replace("first", "second"))
-    eventually(lambda: all(services(url) == ["second"] for _ in range(20)))
+    eventually(lambda: services_of_each(process, url) == [["first"], ["first"]])
+    config = httpx.get(f"{url}api/config").json()
+    text = config["text"].replace("first", "second")
+    saved = httpx.put(f"{url}api/config", json={"text": text, "version": config["version"]})
+    eventually(lambda: services_of_each(process, url) == [["second"], ["second"]])
+    (folder / "flexchat.toml").write_text(CONFIG.replace("first", "third"))
+    eventually(lambda: services_of_each(process, url) == [["third"], ["third"]])
     other = {"llms": {"x": {"provider": "rehearsal"}}, "responses": [{"llm": "x", "model": "rehearsal"}]}
     applied = httpx.post(f"{url}api/config/reload", json=other)
     process.send_signal(signal.SIGTERM)
 
     assert before[1] in after
+    assert saved.status_code == 200
     assert applied.status_code == 400
     assert "several processes serve this configuration" in applied.text
     assert process.wait(30) == 0
     assert not any(Path(f"/proc/{child}").exists() for child in after)
+
+
+def test_a_file_that_cannot_be_used_ends_none_of_those_that_serve(server, folder):
+    process, url = server
+    eventually(lambda: services_of_each(process, url) == [["first"], ["first"]])
+    before = children(process)
+
+    (folder / "flexchat.toml").write_text(CONFIG.replace("rehearsal", "nosuch"))
+    os.kill(before[0], signal.SIGKILL)
+    seen = set()
+    eventually(lambda: seen.update(children(process)) or len(seen - {*before}) >= 2)  # one has ended, the next is tried
+    meanwhile = services(url)
+    (folder / "flexchat.toml").write_text(CONFIG.replace("first", "second"))
+    eventually(lambda: services_of_each(process, url) == [["second"], ["second"]])
+
+    assert meanwhile == ["first"]
+    assert before[1] in children(process)
+
+
+def test_processes_end_with_their_parent(server):
+    process, url = server
+    eventually(lambda: services_of_each(process, url) == [["first"], ["first"]])
+    running = children(process)
+
+    process.kill()
+
+    eventually(lambda: not any(Path(f"/proc/{child}").exists() for child in running))
 
 
 def test_an_unusable_configuration_ends_all(folder):

@@ -8,12 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from types import FrameType
 
 log = logging.getLogger(__name__)
 
-_SOCKET = "FLEXCHAT_SERVE_SOCKET"
+_SOCKET, _PARENT = "FLEXCHAT_SERVE_SOCKET", "FLEXCHAT_SERVE_PARENT"
 _UNUSABLE = 2
 STEADY_S = 5.0
 """A process that ends sooner is replaced only after a pause."""
@@ -25,17 +26,31 @@ def is_worker() -> bool:
 
 
 def inherited() -> socket.socket | None:
-    """Return the socket that the parent listens on; None in a process without such a parent."""
-    number = os.environ.get(_SOCKET)
-    return None if number is None else socket.socket(fileno=int(number))
+    """Return the socket that the parent listens on; None in a process without such a parent.
+
+    From then on this process ends in order once its parent is gone, which could not replace it any more.
+    """
+    if not is_worker():
+        return None
+    threading.Thread(target=_end_with_parent, args=(int(os.environ[_PARENT]),), daemon=True).start()
+    return socket.socket(fileno=int(os.environ[_SOCKET]))
+
+
+def _end_with_parent(pipe: int) -> None:
+    os.read(pipe, 1)  # nothing is ever written: it returns when the other end is closed
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def supervise(listening: socket.socket, count: int) -> int:
     """Run this command in processes of their own, replace those that crash, and return the exit status.
 
-    SIGTERM and SIGINT are passed on; the wait for the processes then has no limit: each has one of its own.
+    SIGTERM and SIGINT are passed on; the wait for the processes then has no limit: each has one of its own. One of the
+    first processes that cannot use the configuration ends all. Later the file may be about to be mended, and the other
+    processes still serve the configuration of before.
     """
     is_stopping = False
+    starts = 0
+    pipe, own_end = os.pipe()
     running: dict[subprocess.Popen[bytes], float] = {}
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -48,8 +63,9 @@ def supervise(listening: socket.socket, count: int) -> int:
         signal.signal(number, stop)
     while not is_stopping or running:
         while len(running) < count and not is_stopping:
-            process = _start(listening)
+            process = _start(listening, pipe)
             running[process] = time.monotonic()
+            starts += 1
             if is_stopping:  # the signal came between the start and its entry
                 process.send_signal(signal.SIGTERM)
         for process, began in [*running.items()]:
@@ -57,24 +73,25 @@ def supervise(listening: socket.socket, count: int) -> int:
             if status is None:
                 continue
             del running[process]
-            if status == _UNUSABLE and not is_stopping:
-                stop(signal.SIGTERM, None)  # the configuration cannot be used: another process could not either
+            if status == _UNUSABLE and starts == count and not is_stopping:
+                stop(signal.SIGTERM, None)
                 _wait(running)
                 return status
             if not is_stopping:
                 log.error("process %s of the server ended with status %s; another one is started", process.pid, status)
                 time.sleep(max(0.0, min(1.0, STEADY_S - (time.monotonic() - began))))
         time.sleep(0.1)
+    os.close(own_end)
     return 0
 
 
-def _start(listening: socket.socket) -> subprocess.Popen[bytes]:
+def _start(listening: socket.socket, pipe: int) -> subprocess.Popen[bytes]:
     number = listening.fileno()
     # A new session: Ctrl-C at the terminal reaches the parent only, which passes it on once.
     return subprocess.Popen(
         [sys.executable, "-m", "flexchat", *sys.argv[1:]],
-        pass_fds=(number,),
-        env={**os.environ, _SOCKET: str(number)},
+        pass_fds=(number, pipe),
+        env={**os.environ, _SOCKET: str(number), _PARENT: str(pipe)},
         start_new_session=True,
     )
 
