@@ -110,6 +110,8 @@ class TurnSpans:
         facts = {"operation": "invoke_agent", "conversation": info.conversation, "provider": "flexchat"}
         own: dict[str, Any] = {"flexchat.turn.id": info.id, "flexchat.tenant": info.tenant}
         own["flexchat.turn.is_resumed"] = bool(earlier_runs)
+        if earlier:  # tools that import no links have it from here
+            own["flexchat.turn.earlier_runs"] = [f"{each.span_id:016x}" for each in earlier]
         self.span = observer.tracer.start_span(
             "invoke_agent",
             context=_parent(info.traceparent, info.tracestate),
