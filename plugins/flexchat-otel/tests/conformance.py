@@ -125,12 +125,12 @@ def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
 
     ENDING.flush(10)
     collected, found = config.otel_collected, Counter[str]()
-    names = set()
+    points = Counter[str]()
     for metric in _metrics(config.otel_reader.get_metrics_data()):
-        names.add(metric.name)
+        points[metric.name] += len(metric.data.data_points)
         found.update(metric_problems(metric, collected.data))
     terminalreporter.write_line(f"spans: {dict(collected.names)}")
-    terminalreporter.write_line(f"metrics: {sorted(names)}")
+    terminalreporter.write_line(f"metrics: {dict(points)}")
     problems = collected.problems + found
     terminalreporter.write_line(f"violations: {problems.total()} {problems.most_common(20) or ''}")
 

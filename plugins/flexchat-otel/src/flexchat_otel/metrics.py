@@ -57,11 +57,11 @@ class Metrics:
 
     def turn(self, seconds: float, status: str, cost: float | None, facts: Mapping[str, Any]) -> None:
         """Record how long a turn took, how it ended, and what it cost."""
-        labels = self._conventions.labels("turn", "invoke_agent", self._limited(facts))
-        labels["flexchat.turn.status"] = status
-        self._turns.record(seconds, labels)
+        facts = self._limited(facts)
+        labels = self._conventions.labels("turn", "invoke_agent", facts)
+        self._turns.record(seconds, {**labels, "flexchat.turn.status": status})
         if cost:
-            self._cost.add(cost, labels)
+            self._cost.add(cost, {"flexchat.turn.status": status, "flexchat.rule": facts["agent"] or ""})
 
     def wait(self, reason: str, seconds: float) -> None:
         """Record what a turn has waited for."""
