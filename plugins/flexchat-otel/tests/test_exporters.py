@@ -38,6 +38,19 @@ async def test_a_turn_does_not_notice_its_exporter(sdk, chat_of, processor, kind
     assert took < 5
 
 
+@pytest.mark.parametrize("processor", [SimpleSpanProcessor, BatchSpanProcessor])
+async def test_a_chat_closes_in_time_while_the_exporter_hangs(sdk, chat_of, processor):
+    exporter = Hanging()
+    sdk.provider.add_span_processor(processor(exporter))
+    chat = chat_of("hi")
+    await chat.respond("hello")
+    began = time.monotonic()
+    await chat.aclose()
+    took = time.monotonic() - began
+    exporter.until.set()
+    assert took < 5
+
+
 class Stuck:
     def __init__(self):
         self.until, self.ended = threading.Event(), 0

@@ -133,6 +133,72 @@ async def test_content_is_per_kind_and_masked(sdk, chat_of):
     assert all("gen_ai.input.messages" not in each.attributes for each in sdk.spans)
 
 
+CANARY = "canary-4711-in-a-message"
+KEY = "sk-canary-1234567890abcdefghij"
+KINDS = ("invoke_agent", "chat", "execute_tool", "retrieval")
+
+
+@tool(effect="read")
+async def echo(text: str) -> str:
+    """Return the text."""
+    return f"{text}, again"
+
+
+async def everything_recorded(sdk, caplog, content):
+    """Run turns full of a canary and of a key; return all that spans, metrics and logs hold, in two texts."""
+    asked = f"{CANARY} {KEY}"
+    script = (
+        calls(("echo", {"text": asked}), ("fail", {"text": asked}), (asked, {}), ("echo", {"wrong": asked})),
+        usage_of(f"the answer: {asked}"),
+        ProviderError(f"the service failed: {asked}", provider="scripted"),
+    )
+    config = {
+        "llms": {"other": {"provider": "openai", "api_key": KEY}},
+        "stores": {"notes": {"provider": "memory", "documents": [{"id": "a", "text": asked, "title": asked}]}},
+        "responses": [
+            {"name": "main", "llm": "m", "model": "m1", "prompt": "{{documents}}", "tools": {"enabled": True}}
+        ],
+        "telemetry": {"content": content},
+    }
+    provider = Embedder(script)
+    with caplog.at_level(logging.DEBUG):
+        async with FlexChat.from_config(config, tools=[echo, fail], providers={"m": provider}) as chat:
+            await chat.embed([asked], model="e1", llm="m")
+            await chat.respond(asked, idempotency_key="k")
+            with pytest.raises(ProviderError):
+                await chat.respond(asked)
+    spans = [span.to_json() for span in sdk.spans]
+    logs = [f"{record.getMessage()} {getattr(record, 'fields', '')} {record.exc_text}" for record in caplog.records]
+    return "\n".join([*spans, sdk.reader.get_metrics_data().to_json()]), "\n".join(logs)
+
+
+async def test_no_content_is_anywhere_unless_it_is_asked_for(sdk, caplog):
+    recorded, logged = await everything_recorded(sdk, caplog, ())
+    assert "execute_tool echo" in recorded
+    assert "execute_tool _OTHER" in recorded  # a model has invented the tool's name
+    assert CANARY not in recorded
+    assert KEY not in recorded
+    assert KEY not in logged
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_content_is_on_spans_of_its_kind_alone_and_without_keys(sdk, caplog, kind):
+    recorded, logged = await everything_recorded(sdk, caplog, (kind,))
+    assert KEY not in recorded
+    assert KEY not in logged
+    content = {"input", "output", "arguments", "result", "documents", "query"}
+    shows = {
+        span.name.partition(" ")[0]
+        for span in sdk.spans
+        for name in span.attributes
+        if name.startswith("gen_ai.")
+        and content & {*name.split(".")}
+        and "usage" not in name
+        and "output.type" not in name
+    }
+    assert shows == {kind}
+
+
 async def test_long_content_is_shortened(sdk, chat_of):
     telemetry = {"content": ["chat"], "max_content_chars": 40}
     async with chat_of("y" * 1000, telemetry=telemetry) as chat:
@@ -359,6 +425,9 @@ async def test_a_million_names_are_capped_and_reported(sdk, chat_of, caplog):
         with caplog.at_level(logging.WARNING):
             for number in range(1_000_000):
                 observer.metrics.limited("tool", f"tool_{number}")
+        for number in range(30):
+            await chat.call_tool(f"tool_{number}", {})
+        observer.tools = frozenset(f"tool_{number}" for number in range(30))
         for number in range(30):
             await chat.call_tool(f"tool_{number}", {})
     names = {

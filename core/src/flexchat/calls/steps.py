@@ -78,9 +78,7 @@ class ReportCall:
         await tell(call, None)
         result = self.outcomes.finished(call, await rest(), started)
         await tell(call, result)
-        if log.isEnabledFor(logging.DEBUG):
-            arguments = self.mask(repr(self.mask.data(call.arguments)))
-            log.debug("tool %s(%s): success=%s, %d ms", call.name, arguments, result.success, result.execution_time_ms)
+        log.debug("tool %s: success=%s, %d ms", self.mask(call.name), result.success, result.execution_time_ms)
         return result
 
 

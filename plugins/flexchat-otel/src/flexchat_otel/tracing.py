@@ -19,7 +19,7 @@ from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, Statu
 from .content import Content
 from .conventions import conventions, server_of
 from .ending import ENDING
-from .metrics import Metrics
+from .metrics import OTHER, Metrics
 from .settings import Kind, Telemetry
 
 log = logging.getLogger(__name__)
@@ -171,6 +171,7 @@ class Observer:
         self.metrics = Metrics(metrics.get_meter("flexchat_otel"), self.names, settings.max_values)
         self.content = Content(settings.max_content_chars, lambda value: value)
         self._has_mask = False
+        self.tools: frozenset[str] = frozenset()
 
     def shows(self, kind: Kind) -> bool:
         """Return whether spans of a kind carry content. Without the app's mask, none does."""
@@ -180,6 +181,7 @@ class Observer:
     def flexchat_app_opened(self, app: AppInfo) -> None:
         """Use the app's mask for content."""
         self.content.mask, self._has_mask = app.chat.mask.data, True
+        self.tools = frozenset(app.tools)
 
     @hookimpl
     def flexchat_app_closed(self, app: AppInfo) -> None:
@@ -427,7 +429,7 @@ class ToolSpans:
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
         """Run the call in its span."""
         turn, began, cited = _current.get(), time.time_ns(), len(self._cited(call))
-        facts = {"tool": call.name, "type": "function", "agent": None if turn is None else turn.rule}
+        facts = {"tool": self._tool(call), "type": "function", "agent": None if turn is None else turn.rule}
         span = self._start(call, turn, began, facts)
         before = _surroundings() if span is None else _enter(span)
         outcome: ToolResult | BaseException | None = None
@@ -443,16 +445,23 @@ class ToolSpans:
             _leave(before)
         return result
 
+    def _tool(self, call: Call) -> str:
+        """Return the name of a tool that exists; what a model invents may be anything, a secret included."""
+        offered = call.offer is not None and call.offer.get(call.name) is not None
+        if call.tool is None and not offered and call.name not in self.observer.tools:
+            return OTHER
+        return self.observer.metrics.limited("tool", call.name)
+
     @_quiet
     def _start(self, call: Call, turn: TurnSpans | None, began: int, facts: Mapping[str, Any]) -> Span | None:
         if turn is not None and not turn.records:
             return None
-        observer, tool = self.observer, self.observer.metrics.limited("tool", call.name)
-        more = {"operation": "execute_tool", "tool": tool, "call_id": call.id, "conversation": call.turn.conversation}
+        observer = self.observer
+        more = {"operation": "execute_tool", "call_id": call.id, "conversation": call.turn.conversation}
         own = {"flexchat.tool.origin": call.origin, "flexchat.tool.call": call.path}
         own["flexchat.tenant"] = call.turn.tenant
         return observer.tracer.start_span(
-            f"execute_tool {tool}",
+            f"execute_tool {facts['tool']}",
             context=_parent(current_traceparent.get() if turn is None else ""),
             attributes={**observer.names.attributes("execute_tool", {**facts, **more}), **own},
             start_time=began,
@@ -468,6 +477,9 @@ class ToolSpans:
         if span is not None:
             more: dict[str, Any] = {"error": facts.get("error")}
             own: dict[str, Any] = {"flexchat.attempts": call.attempts}
+            if (name := self._tool(call)) != facts["tool"]:  # found meanwhile, at a source of tools
+                facts["tool"] = more["tool"] = name
+                span.update_name(f"execute_tool {name}")
             if call.tool is not None:
                 more["description"] = call.tool.description
                 own |= {"flexchat.tool.effect": call.tool.effect, "flexchat.tool.source": call.tool.source or ""}
