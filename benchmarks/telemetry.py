@@ -33,7 +33,7 @@ from typing import Any
 
 WAYS = ("absent", "no sdk", "sdk", "hanging")
 KINDS = ("memory", "http", "kept", "served")
-BATCH = 50
+BATCH = 100
 WEATHER = {
     "name": "get_weather",
     "description": "Get the weather of a city.",
@@ -183,7 +183,7 @@ def main() -> None:
     """Measure all ways, and print them beside each other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turn", choices=KINDS, default="http")
-    parser.add_argument("--turns", type=int, default=1500)
+    parser.add_argument("--turns", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--way", choices=WAYS, help="only this one, in this process, as JSON")
     options = parser.parse_args()

@@ -70,6 +70,19 @@ async def test_secrets_are_masked(logged):
     assert any(line["logger"] == "flexchat.calls.steps" and "look" in line["message"] for line in lines)
 
 
+async def test_a_tool_that_a_model_invents_names_no_secret(logged):
+    lines = await logged(calls(("password=hunter2-hunter2", {})), "done", verbose=True)
+    (call,) = [line for line in lines if "execution_time_ms" in line]
+    assert "***" in call["tool"]
+    assert "hunter2" not in json.dumps(lines)
+
+
+async def test_verbose_shows_no_arguments(logged):
+    lines = await logged(calls(("look", {"text": "xyzzy"})), "done", log_format="text", verbose=True)
+    assert any("look" in line for line in lines)
+    assert "xyzzy" not in "".join(lines)
+
+
 async def test_a_message_cannot_forge_a_line(logged):
     lines = await logged(calls(("look", {})), "done", log_format="text")
     assert len(lines) == 3
