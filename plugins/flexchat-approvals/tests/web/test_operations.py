@@ -94,6 +94,19 @@ async def test_a_link_shows_its_question_and_takes_one_reply_without_a_sign_in(s
     assert paid == [5]
 
 
+async def test_no_log_has_the_token_of_a_link(shop, caplog):
+    client, _ = shop
+    path = link(await suspended(client))
+    caplog.clear()
+    with caplog.at_level("INFO", "flexchat_web.access"):
+        for method in ("GET", "HEAD", "DELETE", "OPTIONS", "POST"):
+            await client.request(method, path, **({"json": {"action": "accept"}} if method == "POST" else {}))
+
+    assert len(caplog.records) == 5
+    assert {record.fields["path"] for record in caplog.records} == {"/api/approvals/by-token/{token}"}
+    assert path.rpartition("/")[2] not in caplog.text
+
+
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
 async def test_opening_a_link_changes_nothing(shop, method):
     client, paid = shop

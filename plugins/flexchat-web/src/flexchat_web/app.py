@@ -94,7 +94,9 @@ class WebApp:
         self._static = StaticFiles(directory=STATIC)
         self._watch = watch
         self._works: list[asyncio.Task[None]] = []
-        self._guard = Guard(self._answer, serving, self._is_open, self._admit)
+        self._guard = Guard(
+            self._answer, serving, self._is_open, self._admit, lambda path: self._routes.without_token(path)
+        )
         self._offer()
 
     def _offer(self) -> None:
@@ -337,6 +339,13 @@ class Routes:
         """
         methods = self._of(path)[0]
         return ", ".join([*methods, *(["HEAD"] if "GET" in methods else []), "OPTIONS"])
+
+    def without_token(self, path: str) -> str:
+        """Return a path for the log: ``{token}`` replaces a token, with which anyone who reads it could reply."""
+        with contextlib.suppress(ApiError):
+            if token := self._of(path)[1].get("token"):
+                return path.replace(token, "{token}")
+        return path
 
     def _of(self, path: str) -> tuple[dict[str, Route], dict[str, str]]:
         # A path without parameters is found at once, and before a pattern that would fit it as well.

@@ -88,6 +88,7 @@ class Guard:
     Args:
         is_open: Whether a path needs no token.
         admit: Judges a token that is not the server's, for a path.
+        without_token: Returns a path as the log may have it.
     """
 
     def __init__(
@@ -96,9 +97,10 @@ class Guard:
         serving: Serving,
         is_open: Callable[[str, str], bool],
         admit: Callable[[str, str], Awaitable[Admission]],
+        without_token: Callable[[str], str],
     ) -> None:
         self._app, self._serving, self._settings, self._is_open = app, serving, serving.settings, is_open
-        self._admit = admit
+        self._admit, self._without_token = admit, without_token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -129,7 +131,9 @@ class Guard:
             if not answer.begun:
                 await problem_response(problem, openai=path.startswith("/v1/"))(scope, receive, answer)
         finally:
-            _log_request(scope, answer.status, (time.perf_counter() - began) * 1000)
+            if access.isEnabledFor(logging.INFO):
+                elapsed_ms = (time.perf_counter() - began) * 1000
+                _log_request(scope, self._without_token(path), answer.status, elapsed_ms)
 
     async def _admitted(self, scope: Scope, headers: Mapping[str, str], path: str) -> Response | None:
         """Return the answer to a preflight or to a link with a token; None for a request that continues.
@@ -260,12 +264,10 @@ class Guard:
         return added
 
 
-def _log_request(scope: Scope, status: int, elapsed_ms: float) -> None:
+def _log_request(scope: Scope, path: str, status: int, elapsed_ms: float) -> None:
     """Write the line of a request, once it is answered; without its query, in which there may be a token."""
-    if not access.isEnabledFor(logging.INFO):
-        return
     client = (scope.get("client") or ("",))[0]
-    path = quote(scope["path"], safe="/:@-._~!$&'()*+,;=")[:MAX_PATH_CHARS]
+    path = quote(path, safe="/:@-._~!$&'()*+,;={}")[:MAX_PATH_CHARS]
     fields = {"method": scope["method"], "path": path, "status": status, "elapsed_ms": round(elapsed_ms, 1)}
     fields["client"] = client
     ids = {"tenant": scope.get("flexchat.tenant", "")}
