@@ -1,6 +1,6 @@
 """Two versions of FlexChat on one database: turns are submitted, run, killed and resumed by processes of both.
 
-    python benchmarks/rolling_upgrade.py --old FOLDER [--turns 1000] [--kill-every 2.0]
+    python benchmarks/rolling_upgrade.py --old FOLDER [--turns 1000] [--kill-every 2.0] [--store postgresql]
 
 FOLDER is a checkout of the version before (``git worktree add FOLDER COMMIT``), whose code runs in this environment.
 Each turn calls a tool that appends the key of its effect to a file: every turn must end, with one key.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import collections
+import contextlib
 import os
 import random
 import signal
@@ -18,13 +19,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parents[1]
 CONFIG = """
 [conversations]
-path = "turns.db"
+{kept}
 
 [tools.effects]
 lease_s = 3
@@ -35,7 +37,7 @@ provider = "scripted"
 [[responses]]
 llm = "bot"
 model = "m"
-tools = { enabled = true }
+tools = {{ enabled = true }}
 """
 
 
@@ -100,11 +102,27 @@ def run(command: str, folder: Path, turns: int, checkout: Path) -> subprocess.Po
     return subprocess.Popen(words, env={**os.environ, "PYTHONPATH": sources(checkout)})
 
 
-def main(old: Path, turns: int, kill_every: float) -> int:
+@contextlib.contextmanager
+def open_store(kind: str) -> Iterator[str]:
+    """Yield the settings of a new conversation store."""
+    if kind == "sqlite":
+        yield 'path = "turns.db"'
+        return
+    sys.path.insert(0, str(HERE / "tests" / "servers"))
+    import postgres_server
+
+    server = postgres_server.Server(postgres_server.binaries(), fsync=False)
+    try:
+        yield f'provider = "postgresql"\ndsn = "{server.dsn()}"'
+    finally:
+        server.remove()
+
+
+def main(old: Path, turns: int, kill_every: float, store: str) -> int:
     """Run all turns; return the exit status."""
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, open_store(store) as kept:
         folder, kills, chance = Path(name), 0, random.Random(1)
-        (folder / "flexchat.toml").write_text(CONFIG)
+        (folder / "flexchat.toml").write_text(CONFIG.format(kept=kept))
         checkouts = {"old": old, "new": HERE}
         # Before the newer version has seen the database.
         assert run("submit", folder, turns, old).wait() == 0
@@ -125,7 +143,7 @@ def main(old: Path, turns: int, kill_every: float) -> int:
         states = asyncio.run(count(folder))
         notes = collections.Counter(line.split()[1] for line in (folder / "notes").read_text().splitlines())
         doubled = sum(number > 1 for number in notes.values())
-        print(f"{kills} kills, turns {states}, {len(notes)} effects, {doubled} sent again under the same key")
+        print(f"{store}: {kills} kills, turns {states}, {len(notes)} effects, {doubled} sent again under the same key")
         return int(states != {"done": turns} or len(notes) != turns)
 
 
@@ -136,10 +154,11 @@ if __name__ == "__main__":
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--turns", type=int, default=1_000)
     parser.add_argument("--kill-every", type=float, default=2.0)
+    parser.add_argument("--store", choices=("sqlite", "postgresql"), default="sqlite")
     options = parser.parse_args()
     if options.command == "work":
         asyncio.run(work(options.folder))
     elif options.command == "submit":
         asyncio.run(submit(options.folder, options.turns))
     else:
-        sys.exit(main(options.old, options.turns, options.kill_every))
+        sys.exit(main(options.old, options.turns, options.kill_every, options.store))
