@@ -66,7 +66,7 @@ from .errors import (
 from .events.log import EventLog
 from .events.sink import Feed
 from .llms.llm import LLM
-from .plugin.call import Call, Origin, Report, current_call, current_info, current_principal, current_turn, place_within
+from .plugin.call import Call, Origin, Report, current_call, current_info, current_turn, place_within, principal_here
 from .plugin.contracts import ChatProvider, ConversationStore, MediaStore, SeparateJournal, TurnJournal
 from .plugin.foreign import ForeignError, contained
 from .plugin.hooks import AppInfo, ModelRequest
@@ -672,8 +672,7 @@ class FlexChat:
             StorageError: It cannot be recorded.
         """
         self._refuse_if_closed()
-        if self.hooks.restricts and (why := self.hooks.refusal(current_info(tenant), "approve")) is not None:
-            raise NotPermittedError(f"this reply is not permitted: {why}")
+        self.require("approve", tenant=tenant)
         row = await answer(self._engine.parts.questions, id, reply, tenant=tenant, by=by)
         if row is None or not resume:
             return None
@@ -683,7 +682,12 @@ class FlexChat:
             return None  # it runs in some process, which gets the reply
 
     async def revoke(self, id: str, *, tenant: str = DEFAULT_TENANT) -> PendingQuestion:
-        """Make a remembered reply count no more, and return its question; raises as ``question``."""
+        """Make a remembered reply count no more, and return its question; raises as ``question``.
+
+        Raises:
+            NotPermittedError: ``current_principal`` lacks the permission "approve".
+        """
+        self.require("approve", tenant=tenant)
         return await self._engine.journal.revoke(id, tenant=tenant)
 
     @property
@@ -823,6 +827,19 @@ class FlexChat:
         """
         return await preview(self._engine, await self._read_attachments(self._request(message, options)))
 
+    def require(self, permission: str, *, tenant: str = DEFAULT_TENANT) -> None:
+        """Check that ``current_principal`` has a permission: "approve", "edit", "view_costs" or "view_others".
+
+        Raises:
+            NotPermittedError: It lacks it. Never if no plugin decides about permissions.
+        """
+        if self.hooks.restricts and (why := self.hooks.refusal(current_info(tenant), permission)) is not None:
+            raise NotPermittedError(f"this is not permitted: {why}")
+
+    def permits(self, permission: str, *, tenant: str = DEFAULT_TENANT) -> bool:
+        """Return whether ``current_principal`` has a permission; see require."""
+        return not self.hooks.restricts or self.hooks.refusal(current_info(tenant), permission) is None
+
     def cost(self, *, tenant: str = DEFAULT_TENANT) -> Cost:
         """Add up what models have cost a tenant since this chat was made, in conversations and outside of them.
 
@@ -928,11 +945,13 @@ class FlexChat:
             result: What the tool would have returned, JSON data.
 
         Raises:
+            NotPermittedError: ``current_principal`` lacks the permission "approve".
             UnknownEffectError: As for effect.
             CannotSettleError: It is not unknown.
             TypeError, ValueError: The result is not JSON data.
             StorageError: It could not be written.
         """
+        self.require("approve", tenant=tenant)
         effect = await self.effect(key, tenant=tenant)
         text = None
         if result is not None:
@@ -1162,7 +1181,7 @@ class FlexChat:
         request = read_request(
             message, options, message_chars=limits.message_chars, stores=self.stores, variables=variables
         )
-        if request.principal is None and (principal := current_principal.get()) is not None:
+        if (principal := principal_here(request.principal)) is not request.principal:
             request = attrs.evolve(request, principal=principal)
         if request.caller_tools:
             self.tools.every_tool.refuse_clashes(request.caller_tools)

@@ -174,9 +174,15 @@ class ToolManager:
         """Return the reason for which a principal may not use a tool; None if it may."""
         return None if tool.is_callers else self._parts.hooks.refusal(info, tool)
 
-    def _permitted(self, registry: ToolRegistry) -> ToolRegistry:
+    def permitted(self, tools: Iterable[ToolDefinition]) -> list[ToolDefinition]:
+        """Return those of the tools that the current principal may use, for a listing of tools from elsewhere."""
         info = current_info()
-        return registry.without([tool for tool in registry.list() if self.refusal(info, tool) is not None])
+        return [tool for tool in tools if self.refusal(info, tool) is None]
+
+    def _permitted(self, registry: ToolRegistry) -> ToolRegistry:
+        tools = registry.list()
+        permitted = self.permitted(tools)
+        return registry.without([tool for tool in tools if tool not in permitted])
 
     def get_executor(self) -> ToolExecutor:
         """Return the executor for calls of a program."""

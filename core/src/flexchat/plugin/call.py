@@ -560,7 +560,8 @@ def current_info(tenant: str = DEFAULT_TENANT, principal: Principal | None = Non
     """Return which turn this code runs in; one without an id outside turns.
 
     Args:
-        tenant, principal: Those to use outside turns; by default, the principal is that of ``current_principal``.
+        tenant, principal: Those to use outside turns; by default, the principal is that of ``current_principal``. In a
+            tool it is that of the tool's call: a tool cannot widen what its caller may do by naming another one.
     """
     turn = current_turn.get()
     if turn is not None:
@@ -568,10 +569,16 @@ def current_info(tenant: str = DEFAULT_TENANT, principal: Principal | None = Non
     traceparent = traceparent_here()
     return TurnInfo(
         tenant=tenant,
-        principal=principal or current_principal.get(),
+        principal=principal_here(principal),
         traceparent=traceparent or new_traceparent(),
         tracestate=usable_tracestate(current_tracestate.get()) if traceparent else "",
     )
+
+
+def principal_here(principal: Principal | None = None) -> Principal | None:
+    """Return the principal of the tool call this code runs in, or else the one given, or ``current_principal``."""
+    call = current_call.get()
+    return (call.turn.principal if call is not None else None) or principal or current_principal.get()
 
 
 def traceparent_here() -> str:

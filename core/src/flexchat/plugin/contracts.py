@@ -1367,9 +1367,12 @@ class ConfigCheck:
             quick. False: only on request, as ``flexchat check`` does.
         review: In place of run: called with the configuration and the parts of the chat (its tools, its llms and its
             plugins) whenever one is made, once tools are registered and models are known. May only note things.
+        grants: In place of run: called by ``flexchat check --grants`` with an open chat and a tenant, to return a
+            sentence for each permission that its kept turns have not used.
     """
 
     name: str
     run: Callable[[Any], None] | None = None
     at_start: bool = False
     review: Callable[[Any, Any], None] | None = None
+    grants: Callable[[Any, str], Awaitable[Sequence[str]]] | None = None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
+import click
 from flexchat.assembly import Reviewed, as_configured, assemble, plugins_for, read_tables, run_checks, run_reviews
 from flexchat.calls.manager import ToolManager
 from flexchat.config.document import ConfigDocument
@@ -25,6 +27,7 @@ from flexchat.turn.matching import needs_of
 from flexchat.turn.template import variables_of
 
 from .context import OK, UNUSABLE, CommandContext, UsageError
+from .conversations_store import tenant_option
 from .parameters import FILE_NAME, argument, command
 from .tool_costs import rule_cost
 
@@ -41,7 +44,9 @@ _NOT_NEEDED = ("llms", "responses")
     metavar="FILE",
     help="the configuration (default: the one that would be used)",
 )
-def check(context: CommandContext, file: str | None) -> int:
+@click.option("--grants", is_flag=True, help="list what roles grant and no kept turn has used; of the tenant --tenant")
+@tenant_option
+def check(context: CommandContext, file: str | None, grants: bool, tenant: str) -> int:
     """Check a configuration.
 
     Prints problems and notes, one line each, with file and line; the exit status is 2 if there are problems.
@@ -50,10 +55,12 @@ def check(context: CommandContext, file: str | None) -> int:
     context.config = file or context.config
     config, problems, notes = _check(context)
     path = context.config_file()
+    unused_grants = asyncio.run(_unused_grants(context, tenant)) if grants and config is not None else []
     if context.json:
         data = {"problems": [*map(attrs.asdict, problems)], "notes": [*map(attrs.asdict, notes)]}
         unused = [] if config is None else _never_offered(config, _left_out(notes))
-        terminal.json({"file": str(path), "usable": config is not None, **data, "tools_no_rule_offers": unused})
+        shown = {"file": str(path), "usable": config is not None, **data, "tools_no_rule_offers": unused}
+        terminal.json({**shown, **({"unused_grants": unused_grants} if grants else {})})
         return UNUSABLE if config is None else OK
     for note in notes:
         terminal.out(f"note: {note}", "dim")
@@ -62,8 +69,16 @@ def check(context: CommandContext, file: str | None) -> int:
     if config is None:
         terminal.out(f"{path} cannot be used: {counted(len(problems), 'problem')}", "red")
         return UNUSABLE
+    for text in unused_grants:
+        terminal.out(f"note: {text}", "dim")
     terminal.out(f"{path} is fine: {_contents(config, notes)}", "bold")
     return OK
+
+
+async def _unused_grants(context: CommandContext, tenant: str) -> list[str]:
+    async with context.open_chat() as chat:
+        checks = [check for _, check in context.installed_plugins().config_checks.by_plugin()]
+        return [text for check in checks if check.grants is not None for text in await check.grants(chat, tenant)]
 
 
 def _check(context: CommandContext) -> tuple[Config | None, list[Problem], list[Problem]]:

@@ -5,7 +5,7 @@ Light: modules are imported when they are needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from flexchat.plugin import CheckedConfig, ConfigCheck, ConfigTable, hookimpl
@@ -31,6 +31,12 @@ def _review_roles(read: CheckedConfig, parts: Any) -> None:
         from .role_checks import review_roles
 
         review_roles(read, parts)
+
+
+async def _unused_grants(chat: Any, tenant: str) -> Sequence[str]:
+    from .grants import unused_grants
+
+    return await unused_grants(chat, tenant)
 
 
 def _budget() -> type:
@@ -67,6 +73,7 @@ def flexchat_register_checks() -> Iterable[ConfigCheck]:
     """Offer the checks of names, and of the store that counts."""
     yield ConfigCheck(name="roles", run=_check_roles, at_start=True)
     yield ConfigCheck(name="roles that grant something", review=_review_roles)
+    yield ConfigCheck(name="grants that are used", grants=_unused_grants)
     yield ConfigCheck(name="budgets and limits", run=_check, at_start=True)
 
 

@@ -227,6 +227,13 @@ class WebApp:
                 "the configuration cannot be changed through this server; flexchat serve --edit allows it",
                 kind="edit",
             )
+        may_edit = settings.edit
+        if operation.edits or operation.permission or may_edit:
+            async with self.serving.chat() as chat:
+                for permission in (operation.permission, "edit" if operation.edits else ""):
+                    if permission:
+                        chat.require(permission, tenant=scope["flexchat.tenant"])
+                may_edit = may_edit and chat.permits("edit")
         query = route.query(scope.get("query_string", b""))
         length = headers.get("content-length", "")
         upload = Upload(
@@ -261,7 +268,7 @@ class WebApp:
             query=query,
             path=parameters,
             tenant=scope["flexchat.tenant"],
-            may_edit=settings.edit,
+            may_edit=may_edit,
             wants_stream="text/event-stream" in headers.get("accept", ""),
             last_event_id=_last_event_id(headers) if operation.resumes else 0,
             key=_key(headers) if operation.takes_key else None,

@@ -184,11 +184,12 @@ class Operation:
         media: Media types of answers that are not JSON. streams: Whether it may answer with server-sent events.
         resumes: Whether its events are numbered, and it continues after the one named in the header Last-Event-ID.
         takes_key: Whether it does something once for each Idempotency-Key.
-        edits: Whether it needs permission to edit. open: Whether it needs no token. openai_errors: Whether problems are
-        sent in OpenAI's format. links: OpenAPI's Link Objects by name: further requests that use a successful answer's
-        data. refusal: From a body that does not fit its schema to the sentence that refuses it, if a specification
-        prescribes one; None for the usual one. uploads: Readers of bodies that are not JSON, while they arrive, by
-        media type ("*/*": of all others); what one returns has to fit the schema, if there is one.
+        edits: Whether it changes the configuration, which the server and the roles must permit. permission: What a
+        principal needs where there are roles: "edit", "view_costs". open: Whether it needs no token. openai_errors:
+        Whether problems are sent in OpenAI's format. links: OpenAPI's Link Objects by name: further requests that use a
+        successful answer's data. refusal: From a body that does not fit its schema to the sentence that refuses it, if
+        a specification prescribes one; None for the usual one. uploads: Readers of bodies that are not JSON, while they
+        arrive, by media type ("*/*": of all others); what one returns has to fit the schema, if there is one.
     """
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -209,6 +210,7 @@ class Operation:
     resumes: bool = False
     takes_key: bool = False
     edits: bool = False
+    permission: str = ""
     open: bool = False
     openai_errors: bool = False
     links: Mapping[str, Schema] = attrs.field(factory=dict)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from flexchat import FlexChat
-from flexchat.host import checked_media, did_you_mean, in_brief
+from flexchat import FlexChat, NotPermittedError
+from flexchat.host import checked_media, current_info, did_you_mean, in_brief
 from flexchat.plugin import MediaPart, ToolSourceError, WithMedia
 from flexchat_cli import FAILED, OK, TEXT, CommandContext, Terminal, UsageError, argument, read_arguments
 
@@ -50,8 +50,8 @@ def call(
 ) -> int:
     """Call a tool of an MCP server, whether it was accepted or not.
 
-    For trying out a server: the call is not in the ledger, and no plugin is asked about it. flexchat tools call
-    makes a call as a model would.
+    For trying out a server: the call is not in the ledger, and no plugin is asked about it, except whether the
+    principal may use the tool. flexchat tools call makes a call as a model would.
     """
     terminal, chat = context.terminal, context.open_tools()[0]
     (name,) = choose_servers(chat, server, tenant)
@@ -116,7 +116,10 @@ async def _call_tool(
         if tool not in tools:
             names = ", ".join(tools) or "none"
             raise UsageError(f"{name} has no tool '{tool}'{did_you_mean(tool, tools)}; it has: {names}")
-        arguments = read_arguments(words, to_sourced_tool(tools[tool], source.config).definition(name))
+        definition = to_sourced_tool(tools[tool], source.config).definition(name)
+        if (why := chat.tools.refusal(current_info(), definition)) is not None:
+            raise NotPermittedError(f"this call is not permitted: {why}")
+        arguments = read_arguments(words, definition)
         from ..tasks import cancel, outcome, task_of
         from ..tool_call import call_tool
 

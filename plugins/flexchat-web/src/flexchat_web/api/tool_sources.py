@@ -62,9 +62,13 @@ operation = Operations("tools", problems=(404, 502, 503))
     problems=(),
 )
 async def list_tool_sources(call: Call, chat: FlexChat) -> Reply:
-    """List the tool sources with their servers and the tools that wait to be accepted; opens none."""
+    """List the tool sources with their servers and the tools that wait to be accepted; opens none.
+
+    Where there are roles, only for who may accept them: a definition that waits is no tool yet, and no role grants it.
+    """
     sources = chat.tools.sources
-    states = [_source(call, await sources.review(name, tenant=call.tenant)) for name in sources.by_name]
+    names = sources.by_name if chat.permits("edit") else ()
+    states = [_source(call, await sources.review(name, tenant=call.tenant)) for name in names]
     return Json(chat.mask.data({"sources": states, "trouble": sources.trouble, "lock": sources.lock_path.name}))
 
 

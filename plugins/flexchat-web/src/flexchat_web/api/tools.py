@@ -72,9 +72,10 @@ async def list_tools(call: Call, chat: FlexChat) -> Reply:
 
 
 @operation("GET", "/api/tools/available", answer=record({"tools": listed(_TOOL)}))
-async def available_tools(call: Call) -> Reply:
+async def available_tools(call: Call, chat: FlexChat) -> Reply:
     """List the ready-made tools of the installed plugins."""
-    return Json({"tools": [_as_data(tool) for tool in call.serving.plugins.tools.by_name.values()]})
+    tools = chat.tools.permitted(call.serving.plugins.tools.by_name.values())
+    return Json({"tools": [_as_data(tool) for tool in tools]})
 
 
 @operation(

@@ -105,6 +105,7 @@ operation = Operations("configuration")
     "GET",
     "/api/config",
     name="getConfig",
+    permission="edit",
     answer=body_schema(
         {
             **dict.fromkeys(("name", "text", "version"), str),
@@ -300,6 +301,7 @@ async def reload(call: Call) -> Reply:
     "GET",
     "/api/config/export",
     name="exportConfig",
+    permission="edit",
     query={"format": {"type": "string", "enum": ["toml", "yaml", "json"]}},
     media=("application/toml", "application/yaml", "application/json"),
     problems=(409,),
