@@ -100,6 +100,7 @@ async def record_validation(call: Call, chat: FlexChat) -> Reply:
 @operation(
     "GET",
     "/api/validation/cases",
+    permission="edit",
     query=_TAG,
     answer=record({"cases": listed(_CASE), "defaults": _DEFAULTS, "problems": _PROBLEMS}),
     problems=(),
@@ -175,6 +176,7 @@ def _part_of_matrix(
 @operation(
     "GET",
     "/api/validation/attempts",
+    permission="view_others",
     query={
         "model_id": _CHOICE,
         "case": _CHOICE,
@@ -208,6 +210,7 @@ def _newest(results: Results, tenant: str, query: Mapping[str, Any]) -> Any:
 @operation(
     "GET",
     "/api/validation/export",
+    permission="view_others",
     answer=record({"format": str, "saved_at": str, "records": listed(dict), "runs": listed(dict)}),
 )
 async def export_validation(call: Call, chat: FlexChat) -> Reply:
