@@ -1,8 +1,12 @@
 """docs/telemetry.md: its program, its table, its names."""
 
+import contextlib
+import os
 import re
+import socket
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -21,9 +25,35 @@ def blocks(kind: str) -> list[str]:
 
 @pytest.mark.slow
 def test_the_program_prints_what_the_page_shows(tmp_path):
-    (program,), (printed,) = blocks("python"), blocks("text")
+    (program, _), (printed,) = blocks("python"), blocks("text")
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == printed
+
+
+@pytest.mark.slow
+def test_the_collector_on_the_page_writes_the_spans_of_a_turn(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program, collector = blocks("python")
+    collector = collector.replace("4318", str(port))
+    exporter = "from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter\n"
+    program = exporter + program.replace("exporter = InMemorySpanExporter()", "exporter = OTLPSpanExporter()")
+    program = program.split("for span in")[0]
+    with subprocess.Popen([sys.executable, "-c", collector], cwd=tmp_path, stderr=subprocess.DEVNULL) as running:
+        try:
+            until = time.monotonic() + 30
+            while time.monotonic() < until:  # another process has no event to wait for
+                with contextlib.suppress(ConnectionError), socket.create_connection(("127.0.0.1", port)):
+                    break
+                time.sleep(0.05)
+            environment = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}"}
+            subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment, check=True)
+        finally:
+            running.kill()
+    written = (tmp_path / "telemetry.jsonl").read_text()
+    assert '"name": "execute_tool calculator"' in written
+    assert '"name": "invoke_agent"' in written
 
 
 def test_the_table_can_be_read_and_is_complete():
