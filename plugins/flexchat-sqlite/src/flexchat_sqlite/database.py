@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import random
 import re
 import shutil
 import sqlite3
@@ -120,8 +121,8 @@ class Database:
         Raises:
             StorageError: The file cannot be used.
         """
-        if not self._run_inline(lambda connection: self._in_transaction(connection, work)):
-            await self.write(work)
+        if not self._run_inline(lambda connection: self._in_transaction(connection, work, waits=False)):
+            await self._run(self._writing, lambda: self._write(work, is_lasting=False))
 
     async def read_soon(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Read in the calling thread if the file is open, otherwise as ``read`` does. *work* must be short.
@@ -344,9 +345,16 @@ class Database:
             )
         self._process = os.getpid()
 
-    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _write(self, work: Callable[[sqlite3.Connection], T], *, is_lasting: bool = True) -> T:
         with self._guarding():
-            return self._in_transaction(self._connection(), work)
+            connection = self._connection()
+            if is_lasting:
+                return self._in_transaction(connection, work)
+            connection.execute("PRAGMA synchronous = NORMAL")
+            try:
+                return self._in_transaction(connection, work)
+            finally:
+                connection.execute("PRAGMA synchronous = FULL")
 
     def _run_inline(self, work: Callable[[sqlite3.Connection], object]) -> bool:
         """Run *work* in the calling thread if that needs no waiting; return whether it ran and was committed."""
@@ -411,10 +419,15 @@ class Database:
             return self._writer is None
         return self._opened is None or file_id(self.path) != self._opened
 
-    def _in_transaction(self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _in_transaction(
+        self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T], *, waits: bool = True
+    ) -> T:
         # IMMEDIATE takes the write lock now: a transaction that reads first and writes later would fail at once with
         # SQLITE_BUSY, without waiting, if another process wrote in between.
-        connection.execute("BEGIN IMMEDIATE")
+        if waits:
+            _begin_in_turn(connection)
+        else:
+            connection.execute("BEGIN IMMEDIATE")
         try:
             # A newer FlexChat may have changed the schema while this process was running.
             if connection.execute("PRAGMA user_version").fetchone()[0] > len(self._migrations):
@@ -592,15 +605,33 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
 
     SQLite ignores the busy timeout while another process switches, so the wait is here.
     """
+    _execute_once_free(connection, "PRAGMA journal_mode = WAL")
+
+
+def _begin_in_turn(connection: sqlite3.Connection) -> None:
+    """Begin a transaction with the write lock.
+
+    SQLite would wait as well, but for up to a tenth of a second between two attempts: then of many processes that write
+    all the time, most wait while the lock is free, and some never get it.
+    """
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        _execute_once_free(connection, "BEGIN IMMEDIATE")
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_S * 1000:.0f}")
+
+
+def _execute_once_free(connection: sqlite3.Connection, statement: str) -> None:
+    """Execute a statement as soon as no other process is in its way."""
     end = time.monotonic() + BUSY_S
     while True:
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(statement)
             return
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
                 raise
-        time.sleep(0.01)
+        time.sleep(random.uniform(0.0005, 0.005))
 
 
 def _statements(script: str) -> list[str]:
