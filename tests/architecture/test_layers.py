@@ -84,6 +84,7 @@ HOMES = {
         "flexchat_mcp/commands/",
         "flexchat_approvals/commands/",
         "flexchat_queue/commands/",
+        "flexchat_policy/commands/",
     ),
 }
 PUBLIC = (

@@ -9,11 +9,37 @@ from typing import Any
 
 import pytest
 from flexchat import CeilingReachedError, ConfigError, FlexChat, tool
+from flexchat_cli.main import main
 from flexchat_sdk import ProviderConnectionError, ProviderOverloadedError, Usage
 from flexchat_testing import ScriptedProvider, calls, says
 
 PRICES = {"m": {"input": 1.0, "output": 1.0, "window": 100_000}}
 TRILLION = 10**12
+NOTED = """
+[conversations]
+path = "kept.db"
+[llms.a]
+provider = "rehearsal"
+[[responses]]
+name = "desk"
+llm = "a"
+model = "rehearsal"
+[[tools.registry]]
+name = "calculator"
+[[budgets]]
+scope = "tool"
+per = "day"
+calls = 5
+only = ["calc_*", "calculater", "calculator"]
+[[budgets]]
+scope = "rule"
+per = "day"
+calls = 5
+only = ["d*", "x*"]
+[[rate_limits]]
+rate = "10/min"
+tools = ["x/*", "calculator"]
+"""
 
 
 def config(tmp_path, *budgets: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -168,6 +194,23 @@ def test_wrong_tables_are_reported_together(tmp_path):
     for index in range(6):
         assert f"budgets[{index}]" in text
     assert "tenant" in text
+    assert text.count("budgets[3]") == 1
+
+
+def test_names_and_patterns_that_fit_nothing_are_noted(tmp_path, monkeypatch, capsys):
+    """With the nearest name: the budget or the limit would be for nothing."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flexchat.toml").write_text(NOTED)
+    assert main(["check"]) == 0
+    notes = "".join(capsys.readouterr())
+    for text in (
+        "budgets[0].only[0]: 'calc_*' fits no tool",
+        "budgets[0].only[1]: no tool is called 'calculater' (did you mean 'calculator'?)",
+        "budgets[1].only[1]: 'x*' fits no rule",
+        "rate_limits[0].tools[0]: 'x/*' fits no tool",
+    ):
+        assert text in notes
+    assert notes.count("note: ") == 4
 
 
 def test_unknown_rules_and_twins_are_reported(tmp_path):

@@ -125,8 +125,9 @@ class LLM:
         """Return one vector for each text, retrying if that helps; see EmbeddingProvider."""
         provider: Any = self.provider
         current = current_turn.get()
-        turn_id, info = ("", current_info()) if current is None else (current.root_id, current.info)
-        request = ServiceRequest(info=info, turn_id=turn_id, llm=self, model=model, texts=texts)
+        info = current_info()
+        root = info if current is None else current.root
+        request = ServiceRequest(info=info, root=root, llm=self, model=model, texts=texts)
 
         def send(attempts: Attempts) -> Awaitable[Embeddings]:
             return self.hooks.send_around(

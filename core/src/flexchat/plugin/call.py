@@ -54,7 +54,7 @@ class RunningTurn(Protocol):
     Attributes:
         cited: What tools cited with ToolContext.cite, so that the turn can name its sources.
         is_interrupted: Whether it is being stopped so that it goes on later.
-        root_id: Its id, or that of the outermost turn whose tool started it.
+        root: Its info, or that of the outermost turn whose tool started it.
     """
 
     info: TurnInfo
@@ -62,7 +62,7 @@ class RunningTurn(Protocol):
     is_interrupted: bool
 
     @property
-    def root_id(self) -> str: ...  # noqa: D102
+    def root(self) -> TurnInfo: ...  # noqa: D102
 
     async def earlier_result(self, call_id: str) -> EarlierResult | None:
         """Return the result of a call that the turn's model was shown; None if there is none."""

@@ -136,7 +136,7 @@ class ServiceRequest:
 
     Attributes:
         info: The turn it belongs to; without an id outside turns.
-        turn_id: Of the turn, or of the outermost one around it; empty outside turns.
+        root: The turn, or the outermost one around it.
         llm: The entry of llms, opened: its ``name``, its ``find_price``.
         messages, options: Of a request for an answer; otherwise empty, and None.
         texts: To be turned into vectors; otherwise empty.
@@ -144,7 +144,7 @@ class ServiceRequest:
     """
 
     info: TurnInfo
-    turn_id: str
+    root: TurnInfo
     llm: Any
     model: str
     messages: tuple[Message, ...] = ()

@@ -264,10 +264,10 @@ class ActiveTurn:
     waits: list[tuple[WaitReason, float]] = attrs.field(factory=list)
 
     @property
-    def root_id(self) -> str:
-        """Id of the turn, or of the outermost one whose tool started it."""
+    def root(self) -> TurnInfo:
+        """Info of the turn, or of the outermost one whose tool started it."""
         *_, outermost = self.enclosing()
-        return outermost.info.id
+        return outermost.info
 
     def enclosing(self) -> Iterator[ActiveTurn]:
         """Yield this turn and those around it, from the inside out."""

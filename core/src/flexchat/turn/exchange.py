@@ -318,7 +318,7 @@ async def _send(
 def _service_request(turn: ActiveTurn, llm: LLM, request: ModelRequest) -> ServiceRequest:
     rule = None if turn.rule is None else (turn.rule[0], turn.rule[1].name)
     sent: dict[str, Any] = {"messages": request.messages, "options": request.options}
-    return ServiceRequest(info=turn.info, turn_id=turn.root_id, llm=llm, model=request.model, rule=rule, **sent)
+    return ServiceRequest(info=turn.info, root=turn.root, llm=llm, model=request.model, rule=rule, **sent)
 
 
 async def _stream_answer(turn: ActiveTurn, query: ModelQuery, attempts: Attempts, pieces: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 from typing import Any, Literal
@@ -31,7 +32,8 @@ _TOKENS_OF_TOOLS = 1024  # what a service adds if there are any: instructions of
 
 
 def _is_amount(instance: object, attribute: attrs.Attribute[Any], value: float | None) -> None:
-    if value is not None and not 0 < value <= MAX_USD:
+    # A number that is not finite is reported in every table.
+    if value is not None and math.isfinite(value) and not 0 < value <= MAX_USD:
         raise ValueError(f"{attribute.name} must be US dollars above 0, at most {MAX_USD:,}; got {value!r}")
 
 
@@ -173,11 +175,13 @@ async def real_amounts(request: ServiceRequest, answer: Any) -> dict[str, int]:
         return amounts
     usage = attrs.evolve(usage, output_tokens=usage.output_tokens or 0)
     amounts["tokens"] = (usage.input_tokens or 0) + (usage.output_tokens or 0)
-    found = await request.llm.find_price(request.model, answer.model)
-    price = None if found is None else found.of(usage)
-    cost = None if price is None else price.amount(usage)
+    cost = usage.cost
+    if cost is None:
+        found = await request.llm.find_price(request.model, answer.model)
+        price = None if found is None else found.of(usage)
+        cost = None if price is None else price.amount(usage)
     if cost is not None:
-        amounts["usd"] = trillionths(cost)
+        amounts |= {"usd": trillionths(cost), "unpriced": 0}
     return amounts
 
 

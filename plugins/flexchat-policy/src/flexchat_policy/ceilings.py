@@ -125,23 +125,24 @@ class Ceilings:
         has_tools = request.options is not None and bool(request.options.tools)
         needed = self._budget_charges(subject, amounts, has_spare=True) if has_tools else charges
         labels, id = subject.labels(f"{request.llm.name}/{request.model}"), secrets.token_hex(16)
-        refusal = await self._reserve(id, needed, labels, {**amounts, "requests": 1})
+        worst = {**amounts, "requests": 1, **({"unpriced": 1} if most.usd is None else {})}
+        refusal = await self._reserve(id, needed, labels, worst)
         if refusal is not None:
             text, charge = self._explained(refusal, charges)
             if has_tools and refusal.left >= charge.amount:
                 raise LastRequestError(f"{text} once more")
             raise CeilingReachedError(text, retry_after_s=refusal.retry_after_s)
         # An attempt that ends in any other way than an answer may have cost it all.
-        real = amounts
+        real = worst
         try:
             answer = await send()
-            real = amounts | await real_amounts(request, answer)
+            real = worst | await real_amounts(request, answer)
             return answer
         except Exception as error:
-            real = dict.fromkeys(amounts, 0) if is_free(error) else amounts
+            real = {"requests": 1} if is_free(error) else worst
             raise
         finally:
-            await self._settle(id, _by_key(charges, real), {**real, "requests": 1})
+            await self._settle(id, _by_key(charges, real), {name: value for name, value in real.items() if value})
 
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
         """Reserve a call of a tool: its price, and its place in the limits."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flexchat.host import did_you_mean
 from flexchat.plugin import CheckedConfig
 
 from .budgets import find_twins
+from .role_checks import WILD, note_unused_rules, note_unused_tools
 
 
 def check_ceilings(read: CheckedConfig) -> None:
@@ -21,6 +24,18 @@ def check_ceilings(read: CheckedConfig) -> None:
     for index, budget in enumerate(budgets):
         known = rules if budget.scope == "rule" else [*roles] if budget.scope == "role" and roles is not None else None
         for place, name in enumerate(budget.only or ()):
-            if known is not None and not set(name) & set("*?[") and name not in known:
+            if known is not None and not WILD & {*name} and name not in known:
                 hint = did_you_mean(name, known) or f" ({budget.scope}s: {', '.join(known) or 'none'})"
                 read.problem(("budgets", index, "only", place), f"there is no {budget.scope} '{name}'{hint}")
+
+
+def review_ceilings(read: CheckedConfig, parts: Any) -> None:
+    """Note names and patterns that fit no tool or rule, so that their budget or limit is for nothing."""
+    tables = parts.config.tables
+    for index, budget in enumerate(tables.get("budgets", ())):
+        if budget.scope == "tool":
+            note_unused_tools(read, parts, ("budgets", index, "only"), budget.only or (), "fits")
+        elif budget.scope == "rule":
+            note_unused_rules(read, parts, ("budgets", index, "only"), budget.only or ())
+    for index, limit in enumerate(tables.get("rate_limits", ())):
+        note_unused_tools(read, parts, ("rate_limits", index, "tools"), limit.tools or (), "fits")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -47,7 +48,7 @@ def _is_rate(instance: object, attribute: attrs.Attribute[Any], value: str | Non
 
 
 def _is_finite(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
-    if not 0 <= value <= 3_600:
+    if math.isfinite(value) and not 0 <= value <= 3_600:
         raise ValueError(f"{attribute.name} must be 0 to 3,600 seconds; got {value!r}")
 
 

@@ -6,9 +6,12 @@ Light: modules are imported when they are needed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flexchat.plugin import CheckedConfig, ConfigCheck, ConfigTable, hookimpl
+
+if TYPE_CHECKING:
+    from flexchat_web.typing import Operation, Web
 
 FLEXCHAT_API = (0, 1)
 
@@ -58,6 +61,13 @@ def _check(read: CheckedConfig) -> None:
         check_ceilings(read)
 
 
+def _review_ceilings(read: CheckedConfig, parts: Any) -> None:
+    if {"budgets", "rate_limits"} & parts.config.tables.keys():
+        from .checking import review_ceilings
+
+        review_ceilings(read, parts)
+
+
 @hookimpl
 def flexchat_register_config_tables() -> Iterable[ConfigTable]:
     """Register roles, budgets and limits."""
@@ -75,6 +85,7 @@ def flexchat_register_checks() -> Iterable[ConfigCheck]:
     yield ConfigCheck(name="roles that grant something", review=_review_roles)
     yield ConfigCheck(name="grants that are used", grants=_unused_grants)
     yield ConfigCheck(name="budgets and limits", run=_check, at_start=True)
+    yield ConfigCheck(name="budgets and limits that apply", review=_review_ceilings)
 
 
 @hookimpl
@@ -88,3 +99,11 @@ def flexchat_register_chat_hooks(tables: Mapping[str, Any]) -> Iterable[object]:
         from .ceilings import Ceilings
 
         yield Ceilings(budgets=tables.get("budgets", ()), limits=tables.get("rate_limits", ()))
+
+
+@hookimpl(optionalhook=True)
+def flexchat_web_operations(web: Web) -> Iterable[Operation]:
+    """Offer costs over HTTP."""
+    from .web import OPERATIONS
+
+    return OPERATIONS

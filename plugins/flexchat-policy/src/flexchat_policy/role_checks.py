@@ -10,7 +10,7 @@ from flexchat.plugin import CheckedConfig
 
 from .roles import unused_patterns
 
-_WILD = frozenset("*?[")
+WILD = frozenset("*?[")
 
 
 def check_roles(read: CheckedConfig) -> None:
@@ -21,14 +21,14 @@ def check_roles(read: CheckedConfig) -> None:
             text = 'grants no tools: name some in tools = ["get_*"], or remove the role'
             read.problem(("roles", role), text)
         for index, pattern in enumerate(grants.rules):
-            if _WILD & {*pattern} or pattern in names:
+            if WILD & {*pattern} or pattern in names:
                 continue
             known = f" (rules: {', '.join(names) or 'none has a name'})"
             text = f"no rule is called '{pattern}'{did_you_mean(pattern, names) or known}"
             read.problem(("roles", role, "rules", index), text)
         for index, pattern in enumerate(grants.collections):
             store, at = pattern.partition("/")[0], ("roles", role, "collections", index)
-            if _WILD & {*store}:
+            if WILD & {*store}:
                 if store != "*" and not any(fnmatchcase(name, store) for name in stores):
                     read.note(at, f"'{pattern}' fits no document store")
             elif store not in stores:
@@ -38,19 +38,29 @@ def check_roles(read: CheckedConfig) -> None:
 
 def review_roles(read: CheckedConfig, parts: Any) -> None:
     """Note what grants nothing: names of tools that do not exist, and patterns that fit none."""
-    registry, sources = parts.tools.get_registry(), parts.tools.sources.by_name
-    tools, names = registry.list(), registry.names()
-    rules = [rule.name for rule in parts.config.responses if rule.name]
     for role, grants in parts.config.tables["roles"].items():
-        unused = unused_patterns(grants.tools, tools)
-        for index, pattern in enumerate(grants.tools):
-            if pattern not in unused:
-                continue
-            at = ("roles", role, "tools", index)
-            if _WILD & {*pattern} or pattern.partition("/")[0] in sources:
-                read.note(at, f"'{pattern}' grants no tool")
-            else:
-                read.note(at, f"no tool is called '{pattern}'{did_you_mean(pattern, names)}")
-        for index, pattern in enumerate(grants.rules):
-            if _WILD & {*pattern} and pattern != "*" and not any(fnmatchcase(name, pattern) for name in rules):
-                read.note(("roles", role, "rules", index), f"'{pattern}' fits no rule")
+        note_unused_tools(read, parts, ("roles", role, "tools"), grants.tools, "grants")
+        note_unused_rules(read, parts, ("roles", role, "rules"), grants.rules)
+
+
+def note_unused_tools(
+    read: CheckedConfig, parts: Any, at: tuple[str | int, ...], patterns: tuple[str, ...], verb: str
+) -> None:
+    """Note the patterns at a place that fit no tool; *verb* is what they do to those that they fit."""
+    registry, sources = parts.tools.get_registry(), parts.tools.sources.by_name
+    names, unused = registry.names(), unused_patterns(patterns, registry.list())
+    for index, pattern in enumerate(patterns):
+        if pattern not in unused:
+            continue
+        if WILD & {*pattern} or pattern.partition("/")[0] in sources:
+            read.note((*at, index), f"'{pattern}' {verb} no tool")
+        else:
+            read.note((*at, index), f"no tool is called '{pattern}'{did_you_mean(pattern, names)}")
+
+
+def note_unused_rules(read: CheckedConfig, parts: Any, at: tuple[str | int, ...], patterns: tuple[str, ...]) -> None:
+    """Note the patterns at a place that fit no rule."""
+    rules = [rule.name or str(index) for index, rule in enumerate(parts.config.responses)]
+    for index, pattern in enumerate(patterns):
+        if WILD & {*pattern} and pattern != "*" and not any(fnmatchcase(name, pattern) for name in rules):
+            read.note((*at, index), f"'{pattern}' fits no rule")

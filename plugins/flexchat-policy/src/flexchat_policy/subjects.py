@@ -18,6 +18,7 @@ class Subject:
     """What spends: a request to a model, a call of a tool, or a turn.
 
     Attributes:
+        info: Of the outermost turn: what its tools start is spent by the same tenant, principal and conversation.
         turn: Id of the outermost turn; of the call if there is none.
         rule, tool: Names; empty where there is none.
         names: All names of the tool that patterns may fit.
@@ -62,7 +63,7 @@ def subject_of_request(request: ServiceRequest) -> Subject:
     """Return the subject of a request: the rule of its turn, and the tool that started the turn."""
     call = current_call.get()
     tool = "" if call is None else call.name
-    return Subject(info=request.info, turn=request.turn_id or request.info.id, rule=_rule(request.rule), tool=tool)
+    return Subject(info=request.root, turn=request.root.id, rule=_rule(request.rule), tool=tool)
 
 
 def subject_of_call(call: Call) -> Subject:
@@ -71,8 +72,8 @@ def subject_of_call(call: Call) -> Subject:
     names = [call.name]
     if tool is not None and tool.source:
         names += [f"{tool.source}/{call.name}", f"{tool.source}/"]
-    turn_id = call.id if turn is None else turn.root_id
-    return Subject(info=call.turn, turn=turn_id, rule=_rule(call.rule), tool=call.name, names=tuple(names))
+    root = call.turn if turn is None else turn.root
+    return Subject(info=root, turn=root.id or call.id, rule=_rule(call.rule), tool=call.name, names=tuple(names))
 
 
 def _rule(rule: Any) -> str:

@@ -136,7 +136,15 @@ async def ready(call: Call) -> Reply:
 
 
 _COLLECTIONS_S = 5.0
-_SWITCHES = ("read_only", "asks_for_token", "keeps_conversations", "keeps_media", "keeps_effects", "has_tools")
+_SWITCHES = (
+    "read_only",
+    "asks_for_token",
+    "keeps_conversations",
+    "keeps_media",
+    "keeps_effects",
+    "has_tools",
+    "counts_costs",
+)
 
 
 @operation(
@@ -178,6 +186,7 @@ async def ui_config(call: Call, chat: FlexChat) -> Reply:
             "keeps_media": media_store(chat) is not None,
             "keeps_effects": _keeps_effects(chat),
             "has_tools": chat.tools.is_enabled() and bool(chat.tools.get_registry().names()),
+            "counts_costs": "budgets" in chat.config.tables,
             "reloaded_at": serving.reloaded_at,
             "notes": [serving.mask(str(note)) for note in serving.notes],
             "config_problem": {"problems": problems} if problems else None,

@@ -5,6 +5,7 @@ import { h, replace } from "../dom.js";
 import { alert, badge, button, errorCard, busy, pageHead, spinner, when } from "../elements.js";
 import { get, uiConfig } from "../api.js";
 import { onReturn } from "../attention.js";
+import { costSection } from "../activity/costs.js";
 import { effectPage } from "../activity/effect_page.js";
 import { interruptedCard } from "../activity/interrupted.js";
 import { unknownCard } from "../activity/settling.js";
@@ -41,11 +42,13 @@ export async function mount(root, { rest: [kind, id] }) {
   const server = await uiConfig();
   const waits = h("section", { class: "stack", "aria-labelledby": "waiting" });
   const recent = recently(server);
+  const costs = server.counts_costs ? costSection() : null;
   root.append(
     pageHead(title, "What waits for you, and what tools and turns have done."),
     ...kept(server),
     waits,
     recent.node,
+    ...(costs ? [costs.node] : []),
   );
 
   async function look({ settled = false } = {}) {
@@ -71,7 +74,7 @@ export async function mount(root, { rest: [kind, id] }) {
   }
 
   replace(waits, spinner("Looking"));
-  await Promise.all([look(), recent.load()]);
+  await Promise.all([look(), recent.load(), costs?.load()]);
   return { unmount: onReturn(() => document.querySelector("dialog[open]") || look()) };
 }
 
