@@ -70,11 +70,6 @@ def refusal_of(row: CounterRow, charge: Charge, ahead: int, now: int) -> Refusal
     return Refusal(key=charge.key, left=max(left, 0), retry_after_s=retry_after_s)
 
 
-def settled_row(row: CounterRow, amount: int, real: int, until: int) -> CounterRow:
-    """Return a row after a reservation made in the period that ended at *until* is settled; later ones ignore it."""
-    return row if row.until != until else CounterRow(row.used + real, row.held - amount, row.until)
-
-
 def take_charges(
     charges: Sequence[Charge],
     now: int,

@@ -36,6 +36,9 @@ LEASE_S = 30.0
 POLL_S = 0.05
 """How soon to look again for a place that another call holds."""
 
+CLOSING_S = 5.0
+"""How long closing waits for settlements that the store refuses: until they are made, they count in full."""
+
 _AGAIN_S = 1.0  # failed settlements are retried after this long
 
 
@@ -82,7 +85,7 @@ class Ceilings:
     async def flexchat_app_closed(self) -> None:
         """End the lease, once what is being settled is."""
         if self._background:
-            await asyncio.wait(self._background, timeout=5)
+            await asyncio.wait(self._background, timeout=CLOSING_S)
         if self._lease is not None:
             self._lease.end()
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from flexchat.conversations.counter_rows import CounterRow, settled_row, take_charges
+from flexchat.conversations.counter_rows import CounterRow, take_charges
 from flexchat.conversations.effect_rows import seconds_since_boot
 from flexchat.domain.counters import Charge, HourlySum, Refusal, hour_text
 
@@ -48,6 +48,8 @@ _AHEAD = (
 _DEAD = f"SELECT id FROM counter_reservations WHERE NOT {_ALIVE.format('counter_reservations')}"
 _STORE = "INSERT INTO counters VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET used = excluded.used, "
 _STORE += "held = excluded.held, until = excluded.until"
+# Of the period in which it was reserved: later ones ignore it.
+_SETTLE = "UPDATE counters SET used = used + ?, held = held - ? WHERE key = ? AND until = ?"
 _ADD = "INSERT INTO counter_sums VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = value + excluded.value"
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -107,11 +109,13 @@ class SqliteCounters:
         now: int,
         jumped: int,
     ) -> Refusal | None:
-        ticket = database.execute("SELECT min(number) FROM counter_waiters WHERE id = ?", (id,)).fetchone()[0]
+        is_queue = database.execute("SELECT EXISTS (SELECT 1 FROM counter_waiters)").fetchone()[0]
+        found = database.execute("SELECT min(number) FROM counter_waiters WHERE id = ?", (id,)) if is_queue else None
+        ticket = None if found is None else found.fetchone()[0]
         about = {"now": now, "boot_s": seconds_since_boot(), "ticket": _NO_TICKET if ticket is None else ticket}
 
         def ahead_of(key: str) -> int:
-            return int(database.execute(_AHEAD, {"key": key, **about}).fetchone()[0])
+            return int(database.execute(_AHEAD, {"key": key, **about}).fetchone()[0]) if is_queue else 0
 
         taken, refusals = take_charges(charges, now, jumped, lambda key: _row(database, key), ahead_of)
         if refusals:
@@ -120,8 +124,7 @@ class SqliteCounters:
             return refusals[0]
         if ticket is not None:
             database.execute("DELETE FROM counter_waiters WHERE id = ?", (id,))
-        for charge, row in taken:
-            database.execute(_STORE, (charge.key, row.used, row.held, row.until))
+        database.executemany(_STORE, [(charge.key, row.used, row.held, row.until) for charge, row in taken])
         held = [(charge.key, charge.amount, row.until) for charge, row in taken if not charge.refill_us]
         texts = (_json(labels or {}), _json(worst or {}), json.dumps(held))
         database.execute("INSERT INTO counter_reservations VALUES (?, ?, ?, ?, ?)", (id, owner, *texts))
@@ -241,12 +244,13 @@ def _settle(
     statement = "DELETE FROM counter_reservations WHERE id = ? RETURNING labels, worst, held"
     found = database.execute(statement, (id,)).fetchall()
     for labels, worst, held in found:
+        changes = []
         for key, amount, until in json.loads(held):
             real = (amount if until else 0) if amounts is None else amounts.get(key, 0)
-            row = settled_row(_row(database, key), amount, real, until)
-            database.execute(_STORE, (key, row.used, row.held, row.until))
-        for name, value in (json.loads(worst) if amounts is None else sums or {}).items():
-            database.execute(_ADD, (now // 3_600_000_000, labels, name, value))
+            changes.append((real, amount, key, until))
+        database.executemany(_SETTLE, changes)
+        added = json.loads(worst) if amounts is None else sums or {}
+        database.executemany(_ADD, [(now // 3_600_000_000, labels, name, value) for name, value in added.items()])
     return bool(found)
 
 
