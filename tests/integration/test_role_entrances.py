@@ -88,6 +88,7 @@ HTTP_NONE = {
         *("POST /api/effects/{id}/settle", "GET /api/approvals/count", "GET /api/approvals/rules"),
         *("DELETE /api/approvals/rules/{id}", "GET /api/approvals/by-token/{token}"),
     ],
+    "costs, for who may view them": ["GET /api/costs"],
     "results of validation": [
         *("GET /api/tools/validation", "POST /api/tools/validate", "GET /api/validation/cases"),
         *("GET /api/validation/matrix", "GET /api/validation/attempts", "GET /api/validation/export"),
@@ -128,6 +129,7 @@ CLI_OTHERS = {
     "tools show": "test_listings_at_the_terminal",
     "explain": "test_listings_at_the_terminal",
     "can": "plugins/flexchat-policy/tests/test_commands.py",
+    "costs": "plugins/flexchat-policy/tests/test_costs.py",
     "tools cost": "test_listings_at_the_terminal",
     "tools lint": "test_listings_at_the_terminal",
 }

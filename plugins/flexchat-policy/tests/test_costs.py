@@ -12,7 +12,7 @@ from flexchat import FlexChat, NotPermittedError, Principal, ToolContext, tool
 from flexchat.host import current_principal
 from flexchat.store import HourlySum
 from flexchat_cli.main import main
-from flexchat_policy.costs import KEYS, MAX_ROWS, add_up, read_since, refuse_unpermitted
+from flexchat_policy.costs import KEYS, MAX_ROWS, add_up, read_since
 from flexchat_sdk import Embeddings, ProviderOverloadedError, Usage
 from flexchat_testing import ScriptedProvider, calls, says
 from hypothesis import given, settings
@@ -197,10 +197,10 @@ async def test_costs_need_a_permission_where_there_are_roles(tmp_path, told, cli
     token = current_principal.set(Principal("ann", (role,)) if role else None)
     try:
         if may_see:
-            refuse_unpermitted(chat, "default")
+            chat.require("view_costs")
         else:
-            with pytest.raises(NotPermittedError, match="costs are not shown"):
-                refuse_unpermitted(chat, "default")
+            with pytest.raises(NotPermittedError, match="view_costs|no identity"):
+                chat.require("view_costs")
     finally:
         current_principal.reset(token)
     told.tables["roles"] = {"guest": {"tools": ["*"]}}

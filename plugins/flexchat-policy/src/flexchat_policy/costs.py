@@ -10,8 +10,7 @@ from decimal import Decimal
 from typing import Any, Literal, get_args
 
 import attrs
-from flexchat import FlexChat, FlexChatError, NotPermittedError
-from flexchat.host import current_info
+from flexchat import FlexChatError
 from flexchat.store import HourlySum
 
 By = Literal["tool", "rule", "principal", "tenant", "model"]
@@ -147,12 +146,6 @@ async def read_costs(store: Any, by: By, since_s: float, *, tenant: str | None =
     if counters is None:
         raise UncountedError
     return add_up(await counters.sums(since_s=since_s), by, tenant=tenant)
-
-
-def refuse_unpermitted(chat: FlexChat, tenant: str) -> None:
-    """Raise a NotPermittedError if the current principal may not see costs."""
-    if chat.hooks.restricts and (why := chat.hooks.refusal(current_info(tenant), "view_costs")) is not None:
-        raise NotPermittedError(f"costs are not shown: {why}")
 
 
 class UncountedError(FlexChatError):

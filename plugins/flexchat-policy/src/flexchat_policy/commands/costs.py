@@ -8,7 +8,7 @@ import click
 import flexchat_cli as cli
 from flexchat_cli import CommandContext, UsageError
 
-from ..costs import KEYS, By, Sum, read_costs, read_since, refuse_unpermitted
+from ..costs import KEYS, By, Sum, read_costs, read_since
 
 _NONE = {"tool": "no tool", "rule": "no rule", "principal": "no principal", "model": "no model"}
 _HEAD = ("cost", "requests", "calls", "tokens")
@@ -27,7 +27,7 @@ async def costs(context: CommandContext, by: By, since: str | None, tenant: str 
     except ValueError as error:
         raise UsageError(f"--since: {error}") from None
     if "roles" in context.config_data():
-        refuse_unpermitted(context.open_chat(), tenant or "default")
+        context.open_chat().require("view_costs")
     async with contextlib.aclosing(cli.conversation_store(context)) as store:
         found = await read_costs(store, by, since_s, tenant=tenant)
     rows = [(each.name or _NONE[by], *_columns(each)) for each in found.rows]

@@ -6,7 +6,7 @@ from flexchat import FlexChat
 from flexchat_web.shapes import listed, record
 from flexchat_web.typing import Call, Operations, Reply, Schema
 
-from ..costs import KEYS, UncountedError, read_costs, read_since, refuse_unpermitted
+from ..costs import KEYS, UncountedError, read_costs, read_since
 
 operation = Operations("turns", problems=(403, 404, 422, 503))
 
@@ -18,6 +18,7 @@ _SINCE: Schema = {"type": "string", "maxLength": 64, "default": "30d", "descript
 @operation(
     "GET",
     "/api/costs",
+    permission="view_costs",
     query={"by": _BY, "since": _SINCE},
     answer=record(
         {
@@ -32,7 +33,6 @@ _SINCE: Schema = {"type": "string", "maxLength": 64, "default": "30d", "descript
 )
 async def costs(call: Call, chat: FlexChat) -> Reply:
     """Add up what the tenant has spent while there were budgets. Amounts are exact decimal numbers, as text."""
-    refuse_unpermitted(chat, call.tenant)
     try:
         since_s = read_since(call.query["since"])
     except ValueError as error:
