@@ -28,6 +28,7 @@ from mcp import Client
 from mcp.server.mcpserver import MCPServer
 
 MAX_RATIO = 1.3
+START_S = 60
 ERAS = {"2026-07-28": "auto", "2025-11-25": "legacy"}
 CONFIG: dict[str, Any] = {
     "llms": {"bot": {"provider": "rehearsal"}},
@@ -41,7 +42,7 @@ server = MCPServer("sdk", log_level="WARNING")
 async def add(a: int, b: int = 2) -> int:
     "Add two numbers."
     return a + b
-uvicorn.run(server.streamable_http_app(), port=0, access_log=False)
+uvicorn.run(server.streamable_http_app(), port=0)
 """
 FLEXCHAT_CONFIG = """
 [llms.bot]
@@ -71,7 +72,7 @@ def process_s() -> float:
     return time.process_time()
 
 
-def cpu_of(process: subprocess.Popen[str]) -> Callable[[], float]:
+def cpu_of(process: subprocess.Popen[bytes]) -> Callable[[], float]:
     """Return a function that returns the CPU seconds of a process."""
     path, ticks = Path(f"/proc/{process.pid}/stat"), os.sysconf("SC_CLK_TCK")
 
@@ -129,21 +130,18 @@ async def in_process(era: str, rounds: int, calls: int) -> float:
             return await compare(f"in process, {era}", clients, dict.fromkeys(clients, process_s), rounds, calls)
 
 
-def start(folder: Path, command: list[str], pattern: str) -> tuple[subprocess.Popen[str], str]:
-    """Start a server; return it, and its address."""
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        env={**os.environ, "XDG_DATA_HOME": str(folder / "data")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert process.stdout is not None
-    for line in process.stdout:
-        if found := re.search(pattern, line):
-            return process, found[0].rstrip("/") + "/mcp"
-    raise RuntimeError(f"{command} does not serve")
+def start(folder: Path, name: str, command: list[str]) -> tuple[subprocess.Popen[bytes], str]:
+    """Start a server, which logs into a file; return it, and its address."""
+    log = folder / f"{name}.log"
+    with log.open("wb") as file:  # a pipe that is not read would stop it
+        environment = {**os.environ, "XDG_DATA_HOME": str(folder / "data")}
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=file, stderr=file)
+    until = time.monotonic() + START_S
+    while process.poll() is None and time.monotonic() < until:
+        if found := re.search(r"http://127\.0\.0\.1:\d+", log.read_text()):
+            return process, f"{found[0]}/mcp"
+        time.sleep(0.05)
+    raise RuntimeError(f"{command} does not serve: {log.read_text()[-2_000:]}")
 
 
 async def over_http(era: str, rounds: int, calls: int) -> float:
@@ -152,10 +150,9 @@ async def over_http(era: str, rounds: int, calls: int) -> float:
     (folder / "flexchat.toml").write_text(FLEXCHAT_CONFIG)
     (folder / "sums.py").write_text(SUMS)
     (folder / "sdk.py").write_text(SDK_PROGRAM)
-    pattern = r"http://127\.0\.0\.1:\d+"
     started = {
-        "sdk": start(folder, [sys.executable, "sdk.py"], pattern),
-        "flexchat": start(folder, [sys.executable, "-m", "flexchat", "serve", "--port", "0"], pattern),
+        "sdk": start(folder, "sdk", [sys.executable, "sdk.py"]),
+        "flexchat": start(folder, "flexchat", [sys.executable, "-m", "flexchat", "serve", "--port", "0"]),
     }
     try:
         async with (
