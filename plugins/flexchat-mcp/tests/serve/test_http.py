@@ -147,7 +147,8 @@ async def test_a_task_goes_on_in_another_process_when_its_own_ends(new_web):
 
     state = await ended(second, task)
 
-    assert (state["status"], state["result"]["content"][0]["text"]) == ("completed", "waited")
+    expected = ("completed", "complete", "waited")
+    assert (state["status"], state["result"]["resultType"], state["result"]["content"][0]["text"]) == expected
 
 
 async def test_a_task_is_cancelled_by_another_process(new_web):

@@ -155,9 +155,11 @@ class WebApp:
     def _is_open(self, method: str, path: str) -> bool:
         if path == "/" or path.startswith("/static/"):
             return True
+        if (app := self._app_at(path)) is not None:
+            return path in app.open_paths
         with contextlib.suppress(ApiError):
             return self._routes.find(method, path)[0].operation.open
-        return any(path in app.open_paths for app in self._apps)
+        return False
 
     def _app_at(self, path: str) -> MountedApp | None:
         return next((app for app in self._apps if app.answers(path)), None)

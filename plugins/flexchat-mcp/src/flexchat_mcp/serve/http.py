@@ -57,6 +57,7 @@ class McpApp:
     def __init__(self, serving: Serving) -> None:
         self._serving = serving
         self._served: dict[tuple[str, str | None], _Served] = {}
+        self._newest: tuple[McpServerConfig | None, _Served | None] = (None, None)
         self._lock = asyncio.Lock()
 
     async def __call__(
@@ -94,6 +95,9 @@ class McpApp:
             await served.aclose()
 
     async def _current(self, settings: McpServerConfig) -> _Served:
+        known, newest = self._newest
+        if known is settings and newest is not None:
+            return newest
         key = repr(settings), settings.secret  # which its repr leaves out
         served = self._served.get(key)
         if served is None:
@@ -103,6 +107,7 @@ class McpApp:
                     served = _Served(self._serving.chat, settings)
                     await served.start()
                     self._served[key] = served
+        self._newest = settings, served
         return served
 
     async def _take_reply(self, body: bytes, tenant: str) -> bool:

@@ -62,13 +62,14 @@ class McpServer:
             for method in ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read")
         }
         tasks = TasksExtension(self.calls, self.caller)
+        call_tool = _whole(self._call_tool)
         self.server: Server[Any] = Server(
             settings.name,
             version=version("flexchat-mcp"),
             instructions=settings.instructions,
             cache_hints=hints,  # type: ignore[arg-type]
             on_list_tools=_whole(self._list_tools),
-            on_call_tool=compose_tool_call_handler([tasks], _whole(self._call_tool)),  # type: ignore[arg-type]
+            on_call_tool=compose_tool_call_handler([tasks], call_tool) if settings.tasks else call_tool,  # type: ignore[arg-type]
             on_list_prompts=_whole(self._list_prompts),
             on_get_prompt=_whole(self._get_prompt),
             on_list_resources=_whole(self._list_resources),

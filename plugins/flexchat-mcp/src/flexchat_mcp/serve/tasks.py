@@ -167,8 +167,12 @@ def _end(caller: Caller, outcome: Outcome, calls: Calls) -> dict[str, Any]:
         (record,) = turn.tool_calls or ()
         if (record.facts.get("effect") or {}).get("state") == "unknown":
             return _failed(record.result.explained())
-        return {"status": "completed", "result": call_result(record.result, is_modern=True)}
-    return {"status": "completed", "result": calls.outcome_result(caller, outcome)}
+        return _completed(call_result(record.result, is_modern=True))
+    return _completed(calls.outcome_result(caller, outcome))
+
+
+def _completed(result: dict[str, Any]) -> dict[str, Any]:
+    return {"status": "completed", "result": {"resultType": "complete", **result}}
 
 
 def _failed(text: str) -> dict[str, Any]:
