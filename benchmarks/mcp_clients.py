@@ -310,8 +310,9 @@ EXCHANGE = (
     + """
 import mcp_types as types
 from mcp import Client
+async def answer(context, params): return types.ElicitResult(action="accept", content={})
 async def act():
-    async with Client(target) as c:
+    async with Client(target, elicitation_callback=answer) as c:
         more = {"request_state": state["state"], "input_responses": state["responses"]} if (state := json.loads(sys.stdin.read() or "null")) else {}
         result = await c.session.call_tool(way, {"run": run}, meta=meta, allow_input_required=True, **more)
         if isinstance(result, types.InputRequiredResult):

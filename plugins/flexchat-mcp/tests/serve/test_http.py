@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from mcp_fixtures import ELICITATION, META, TASKS, accept, message_of
+from mcp_fixtures import ELICITATION, META, MODERN, TASKS, accept, message_of
 
 TOKENS = {"acme-token-0123456789": "acme", "other-token-0123456789": "other"}
 ACME, OTHER = TOKENS
@@ -304,3 +304,46 @@ def _wait(seconds):
 def _complete():
     info = {f"{META}/serverInfo": {"name": "flexchat", "version": "0.1.0"}}
     return {"resultType": "complete", "_meta": info}
+
+
+def _ask(version, id=1, **meta):
+    facts = {f"{META}/protocolVersion": MODERN, f"{META}/clientCapabilities": {}} if version == MODERN else {}
+    params = {"name": "ask", "arguments": {"message": "Hello"}, "_meta": {**facts, **meta}}
+    body = {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
+    return body, {"mcp-protocol-version": version, "mcp-method": "tools/call", "mcp-name": "ask"}
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "unkept"])
+@pytest.mark.parametrize("version", [MODERN, "2025-11-25"])
+async def test_a_question_beyond_a_limit_is_refused_with_the_time_to_wait(new_web, config, version, is_kept):
+    if not is_kept:
+        del config["conversations"]
+    config["llms"]["bot"] = {"provider": "rehearsal"}
+    web = new_web(rate_limits=[{"rate": "1/min"}])
+    first, second = [await web.post(body, **headers) for body, headers in (_ask(version), _ask(version, id=2))]
+
+    assert not message_of(first)["result"]["isError"]
+    error = message_of(second)["error"]
+    assert "limited to 1/min" in error["message"]
+    assert 1_000 <= error["data"]["retryAfterMs"] <= 60_000
+    if second.headers["content-type"] == "application/json":
+        assert (second.status_code, int(second.headers["retry-after"]) * 1_000) == (429, error["data"]["retryAfterMs"])
+    else:
+        assert version != MODERN
+
+
+@pytest.mark.slow
+async def test_a_refused_question_may_be_repeated_with_its_key(new_web, config):
+    config["llms"]["bot"] = {"provider": "rehearsal"}
+    web = new_web(rate_limits=[{"rate": "1/s"}])
+
+    async def ask(key):
+        body, headers = _ask(MODERN, **{KEY: key})
+        return await web.post(body, **headers)
+
+    assert (await ask("first")).status_code == 200
+    refused = await ask("second")
+    assert refused.status_code == 429
+    await asyncio.sleep(int(refused.headers["retry-after"]))
+
+    assert not message_of(await ask("second"))["result"]["isError"]

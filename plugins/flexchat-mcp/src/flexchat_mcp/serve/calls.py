@@ -14,7 +14,16 @@ from typing import Any
 
 import attrs
 import mcp_types as types
-from flexchat import ClosedQuestionError, FlexChat, Question, Reply, RequestedCall, Turn, UnknownTurnError
+from flexchat import (
+    CeilingReachedError,
+    ClosedQuestionError,
+    FlexChat,
+    Question,
+    Reply,
+    RequestedCall,
+    Turn,
+    UnknownTurnError,
+)
 from flexchat.host import DEFAULT_TENANT, current_call, is_key
 from flexchat.plugin import Call, CallSuspended, FlexChatError, ToolDefinition, ToolError, ToolResult
 from mcp.shared.exceptions import MCPError
@@ -27,7 +36,6 @@ from .turns import Ask, Outcome, Progress, Turns, is_call
 KEY = "flexchat.dev/idempotency-key"
 """Where in _meta a client puts the key of a call: repeated calls with it are one effect."""
 
-TOO_MANY = -32029
 UNANSWERABLE = (
     "the client cannot be asked, and this server keeps no conversations (a table 'conversations' of its "
     "configuration), so that the question cannot wait"
@@ -74,7 +82,8 @@ class Calls:
             responses: Its responses, by the names of the requests.
 
         Raises:
-            MCPError: There is no such tool, the state is of another call, or too much is under way.
+            MCPError: There is no such tool, or the state is of another call.
+            CeilingReachedError: Too much is under way, or a limit or a budget refuses it before anything runs.
         """
         with self._under_way(caller):
             try:
@@ -186,6 +195,8 @@ class Calls:
             turn = await caller.chat.respond(
                 message, tenant=caller.tenant, on_question=caller.ask, idempotency_key=caller.key
             )
+        except CeilingReachedError:
+            raise
         except FlexChatError as error:
             return self.outcome_result(caller, Outcome(id="", status="failed", error=str(error)))
         return self.outcome_result(caller, Outcome(id=turn.id, status=turn.status, turn=turn, error=turn.error))
@@ -193,6 +204,8 @@ class Calls:
     async def _submit(self, caller: Caller, **what: Any) -> str:
         try:
             return await self.turns.submit(caller.chat, caller.tenant, key=caller.key, **what)
+        except CeilingReachedError:
+            raise
         except FlexChatError as error:
             raise ToolError(caller.chat.mask(str(error))) from None
 
@@ -293,9 +306,8 @@ class Calls:
     def _under_way(self, caller: Caller) -> Iterator[None]:
         most = caller.catalog.settings.max_calls
         if self._running[caller.tenant] >= most:
-            raise MCPError(
-                code=TOO_MANY, message=f"{most} calls are under way: wait for one to end (mcp_server.max_calls)"
-            )
+            text = f"{most} calls are under way: wait for one to end (mcp_server.max_calls)"
+            raise CeilingReachedError(text, retry_after_s=1)
         self._running[caller.tenant] += 1
         try:
             yield

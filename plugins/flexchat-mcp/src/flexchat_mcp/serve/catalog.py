@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import attrs
-from flexchat import FlexChat, UnknownCollectionError
+from flexchat import FlexChat, NotPermittedError, UnknownCollectionError
 from flexchat.host import ResponseRule, RuleTools, read_file
 from flexchat.plugin import ToolDefinition
 from flexchat.store import DocumentStore, located
@@ -183,7 +183,7 @@ class Catalog:
             return None
         try:
             document = await _find(store, collection, id)
-        except UnknownCollectionError:
+        except (UnknownCollectionError, NotPermittedError):
             return None
         return None if document is None else resource_content(uri, "text/plain", document)
 

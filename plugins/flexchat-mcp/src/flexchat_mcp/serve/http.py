@@ -33,7 +33,7 @@ from mcp_types import DEFAULT_NEGOTIATED_VERSION
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from .questions import BY_CLIENT, reply_of, request_of
-from .server import McpServer, signing_key
+from .server import RETRY_AFTER, McpServer, signing_key
 from .settings import McpServerConfig
 
 if TYPE_CHECKING:
@@ -168,10 +168,14 @@ class _Served:
             await asyncio.wait([self._owner])
 
     def with_session(self, scope: Mapping[str, Any], send: Send) -> Send:
-        """Return a send that adds the session's id to the answer to a handshake."""
+        """Return a send that adds the session's id to the answer to a handshake, and 429 to a call that has to wait."""
 
         async def send_with_id(message: Message) -> None:
             declared = scope.get(DECLARED)
+            if message["type"] == "http.response.start" and RETRY_AFTER in scope and not _is_stream(message):
+                after = scope[RETRY_AFTER]
+                headers = [] if after is None else [(b"retry-after", str(after).encode())]
+                message = {**message, "status": 429, "headers": [*message.get("headers", ()), *headers]}
             if message["type"] == "http.response.start" and declared is not None and message["status"] == 200:
                 id = self.session_id(declared, scope["flexchat.tenant"])
                 message = {**message, "headers": [*message.get("headers", ()), (SESSION, id.encode())]}
@@ -253,6 +257,10 @@ def _asker(writing: Any) -> Callable[[tuple[Question, Any]], Awaitable[Reply | N
         return await wait_for_answer(question)
 
     return ask
+
+
+def _is_stream(start: Message) -> bool:
+    return any(value.startswith(b"text/event-stream") for name, value in start["headers"] if name == b"content-type")
 
 
 def _declared(body: bytes) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import tempfile
 import weakref
@@ -15,7 +16,7 @@ from typing import Any
 
 import attrs
 import mcp_types as types
-from flexchat import FlexChat, Question, Reply
+from flexchat import CeilingReachedError, FlexChat, Question, Reply
 from flexchat.host import DEFAULT_TENANT, current_traceparent, current_tracestate
 from flexchat.plugin import CallSuspended, MediaPart, ToolError, ToolResult
 from flexchat.store import data_folder
@@ -43,6 +44,9 @@ MAX_STATE_S = 7 * 86_400.0
 """How long a client may take to go on with a call, at most."""
 
 KEY_FILE = "mcp-server.key"
+TOO_MANY = -32029
+RETRY_AFTER = "flexchat.mcp.retry_after"
+"""Where the scope of an HTTP request has the seconds after which a refused call may be repeated."""
 
 
 class McpServer:
@@ -62,14 +66,16 @@ class McpServer:
             for method in ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read")
         }
         tasks = TasksExtension(self.calls, self.caller)
-        call_tool = _whole(self._call_tool)
+        call_tool: Any = self._call_tool
+        if settings.tasks:
+            call_tool = compose_tool_call_handler([tasks], call_tool)
         self.server: Server[Any] = Server(
             settings.name,
             version=version("flexchat-mcp"),
             instructions=settings.instructions,
             cache_hints=hints,  # type: ignore[arg-type]
             on_list_tools=_whole(self._list_tools),
-            on_call_tool=compose_tool_call_handler([tasks], call_tool) if settings.tasks else call_tool,  # type: ignore[arg-type]
+            on_call_tool=_whole(call_tool),
             on_list_prompts=_whole(self._list_prompts),
             on_get_prompt=_whole(self._get_prompt),
             on_list_resources=_whole(self._list_resources),
@@ -275,10 +281,20 @@ def signing_key(settings: McpServerConfig) -> bytes:
 
 
 def _whole(handler: Callable[[Context, Any], Awaitable[dict[str, Any]]]) -> Callable[[Context, Any], Awaitable[Any]]:
-    """Mark results as complete, unless they require input; the older era's have no such field."""
+    """Mark results as complete, unless they require input; the older era's have no such field.
+
+    A call that a limit refuses gets an error with the time to wait.
+    """
 
     async def handle(ctx: Context, params: Any) -> dict[str, Any]:
-        return {"resultType": "complete", **await handler(ctx, params)}
+        try:
+            return {"resultType": "complete", **await handler(ctx, params)}
+        except CeilingReachedError as error:
+            after = None if error.retry_after_s is None else math.ceil(error.retry_after_s)
+            if ctx.request is not None:
+                ctx.request.scope[RETRY_AFTER] = after
+            data = None if after is None else {"retryAfterMs": after * 1_000}
+            raise MCPError(code=TOO_MANY, message=str(error), data=data) from None
 
     return handle
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 from flexchat import (
+    CeilingReachedError,
     ChatRequest,
     ClosedQuestionError,
     ConversationTurn,
@@ -105,6 +106,7 @@ class Turns:
 
         Raises:
             UnknownTurnError, StorageError: It cannot be read.
+            CeilingReachedError: A limit or a budget has refused it, before anything ran.
         """
         while True:
             handle = self._handles.get(id)
@@ -212,6 +214,8 @@ class Turns:
             isinstance(end, TurnFailed) and isinstance(end.error, InterruptedTurnError)
         ):
             return None
+        if isinstance(end, TurnFailed) and isinstance(end.error, CeilingReachedError) and not end.turn.response.rounds:
+            raise end.error
         error = str(end.error) if isinstance(end, TurnFailed) else ""
         return Outcome(
             id=handle.id,
