@@ -1,45 +1,75 @@
 """Who is behind a request: what the lines of a token file grant."""
 
-from __future__ import annotations
+import hashlib
 
 import pytest
-from flexchat import Principal
-from flexchat_web.identity import Identity, principal_of, read_identity, valid_tokens
-from flexchat_web.serving import Settings
+from flexchat_web.identity import identity_of
+from flexchat_web.token_file import TokenFileError, read_token_file
 
 TOKEN = "t" * 20
+DIGEST = hashlib.sha256(TOKEN.encode()).hexdigest()
 
 
+@pytest.fixture
+def read(tmp_path):
+    """Return a function that reads a token file with some text."""
+
+    def read(text):
+        file = tmp_path / "tokens"
+        file.write_text(text)
+        return read_token_file(file)
+
+    return read
+
+
+@pytest.mark.parametrize("stored", [TOKEN, f"sha256:{DIGEST}"], ids=["plain", "hash"])
 @pytest.mark.parametrize(
     ("words", "principal"),
     [
-        (["admin"], ("token-", ("admin",))),
-        (["admin", "ops", "user=ann"], ("ann", ("admin", "ops"))),
-        (["user=ann", "expires=2999-01-31"], ("ann", ())),
-        ([], ("token-", ())),
+        ("admin", (f"token-{DIGEST[:8]}", ("admin",))),
+        ("admin ops user=ann", ("ann", ("admin", "ops"))),
+        ("user=ann expires=2999-01-31", ("ann", ())),
+        ("", (f"token-{DIGEST[:8]}", ())),
     ],
 )
-def test_what_follows_a_token_is_its_principal(words, principal):
+def test_what_follows_a_token_or_its_hash_is_its_principal(read, stored, words, principal):
     """Roles, and optionally a user and a date; the name never shows the token."""
-    identity = read_identity(TOKEN, words)
+    (line,) = read(f"# ours\n\nacme   {stored} {words}\n")
 
-    assert identity.principal.name.startswith(principal[0])
-    assert identity.principal.roles == principal[1]
-    assert TOKEN not in identity.principal.name
-    assert not identity.has_expired
-
-
-@pytest.mark.parametrize("word", ["usr=ann", "user=", "expires=soon", "expires=2027-13-01", "=x"])
-def test_a_word_that_cannot_be_read_is_an_error(word):
-    """It is not taken for a role."""
-    with pytest.raises(ValueError, match=r"cannot be read|is no date"):
-        read_identity(TOKEN, [word])
+    assert (line.identity.principal.name, line.identity.principal.roles) == principal
+    assert (line.number, line.digest, line.identity.tenant) == (3, DIGEST, "acme")
+    assert not line.identity.has_expired
+    assert TOKEN not in repr(line)
 
 
-def test_an_expired_token_is_none():
-    """It has neither a tenant nor a principal."""
-    identity = Identity(principal=Principal("ann"), expires_at=1.0)
-    settings = Settings(tokens={TOKEN: "acme", "other": "acme"}, identities={TOKEN: identity})
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("acme", ":1: a line is TENANT TOKEN"),
+        (f"# a\nacme {TOKEN} usr=ann", ":2: 'usr=ann' cannot be read"),
+        (f"acme {TOKEN} user=", ":1: 'user=' cannot be read"),
+        (f"acme {TOKEN} user=a user=b", ":1: 'user=b' cannot be read"),
+        (f"acme {TOKEN} expires=soon", ":1: expires=soon is no date"),
+        (f"acme {TOKEN} expires=2027-13-01", ":1: expires=2027-13-01 is no date"),
+        ("acme sha256:abc", ":1: sha256: is followed by 64 hexadecimal digits"),
+        (f"acme sha256:{DIGEST.upper()}", ":1: sha256: is followed by 64 hexadecimal digits"),
+        (f"acme {TOKEN}\nacme sha256:{DIGEST}", ":2: this token is already in the file"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_an_error_with_its_number(read, text, reason):
+    with pytest.raises(TokenFileError) as raised:
+        read(text)
 
-    assert valid_tokens(settings) == {"other": "acme"}
-    assert principal_of(TOKEN, settings) is None
+    assert reason in str(raised.value)
+    assert TOKEN not in str(raised.value)
+
+
+def test_an_expired_token_is_none(read):
+    assert [line.identity.has_expired for line in read(f"acme {TOKEN} expires=2001-01-01")] == [True]
+
+
+@pytest.mark.parametrize("name", ["", " ann", "ann\n", "a\x00b", "x" * 201, None, 7, ["ann"], "a\u202eb"])
+def test_a_name_that_comes_with_a_request_can_be_shown(name):
+    for names in ((name, "ann", []), ("acme", name, []), ("acme", "ann", [name])):
+        with pytest.raises(ValueError, match="is no name"):
+            identity_of(*names)

@@ -53,7 +53,8 @@ def token(issuer, keys):
     """Return a function that makes access tokens."""
 
     def token(key="ours", kid="k1", algorithm="RS256", **changes):
-        claims = {"iss": issuer.url, "aud": RESOURCE, "exp": time.time() + 60, "scope": "flexchat:acme", **changes}
+        claims = {"iss": issuer.url, "aud": RESOURCE, "exp": time.time() + 60, "sub": "ann", "scope": "flexchat:acme"}
+        claims |= changes
         claims = {name: value for name, value in claims.items() if value is not None}
         return jwt.encode(claims, keys[key] if algorithm != "HS256" else "x" * 32, algorithm, headers={"kid": kid})
 

@@ -138,6 +138,8 @@ class WebApp:
             from .api.turns import resume_forever
 
             self._works.append(asyncio.create_task(resume_forever(self.serving)))
+        if self.serving.authentication.files:
+            self._works.append(asyncio.create_task(self.serving.authentication.watch()))
         if self._watch:
             self._works.append(asyncio.create_task(self.serving.watch()))
 

@@ -23,15 +23,16 @@ from flexchat import StorageError
 from flexchat.host import DEFAULT_TENANT, contained, current_principal, current_traceparent, current_tracestate
 from flexchat.store import PathError
 from flexchat_cli import current_request
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .identity import principal_of, valid_tokens
+from .identity import Identity
 from .operations import Admission
 from .problems import ApiError
 from .sending import problem_response
 from .serving import Serving
-from .sessions import Sessions, bearer_of, cookie, is_secure, session_of, tenant_of
+from .sessions import Sessions, bearer_of, cookie, is_secure, session_of
 
 log, access = logging.getLogger(__name__), logging.getLogger("flexchat_web.access")
 
@@ -120,13 +121,19 @@ class Guard:
         request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
         current_request.set(request_id)
         added = [*self._response_headers(headers, path), (b"x-request-id", request_id.encode())]
-        answer = _Answer(send, added, body, is_packed=is_packed, is_head=is_head)
+
+        def is_admitted() -> bool:
+            return self._serving.authentication.still_counts(scope.get("flexchat.identity"))
+
+        answer = _Answer(send, added, body, is_admitted, is_packed=is_packed, is_head=is_head)
         began = time.perf_counter()
         try:
             with contained():  # a KeyboardInterrupt or SystemExit that reaches the event loop would stop the server
                 response = await self._admitted(scope, headers, path) or self._app
                 await response(scope, body.receive, answer)
         except Exception as error:  # noqa: BLE001  the last line of defence
+            if answer.is_cut_off:
+                return
             problem = error if isinstance(error, ApiError) else incident(error, self._serving.mask)
             if not answer.begun:
                 await problem_response(problem, openai=path.startswith("/v1/"))(scope, receive, answer)
@@ -152,27 +159,30 @@ class Guard:
         allowed = self._check_origin(headers, path, scope["method"])
         if scope["method"] == "OPTIONS" and "access-control-request-method" in headers and allowed:
             return Response(None, 204, CORS_HEADERS)
-        bearer = bearer_of(headers)
-        tenant, is_open = tenant_of(bearer, valid_tokens(self._settings)), self._is_open(scope["method"], path)
-        current_principal.set(principal_of(bearer, self._settings) if tenant is not None else None)
+        bearer, is_open = bearer_of(headers), self._is_open(scope["method"], path)
+        known = self._serving.authentication
+        identity: Identity | None = None
+        with contextlib.suppress(ApiError) if is_open else contextlib.nullcontext():
+            identity = await known.of_request(scope, bearer)
         # An app that judges tokens admits no client without one, even where the server requires none.
-        admission = Admission() if tenant is not None or is_open else await self._admit(path, bearer)
-        if admission.tenant is not None or not (self._settings.tokens or admission.challenge):
-            scope["flexchat.tenant"] = admission.tenant or DEFAULT_TENANT
-            return None
-        if path == "/" and (response := await self._signed_in(scope, headers)):
+        admission = Admission() if identity is not None or is_open else await self._admit(path, bearer)
+        if admission.tenant is not None:
+            identity = Identity(tenant=admission.tenant, principal=admission.principal)
+        elif identity is None and not (known.is_required or admission.challenge):
+            identity = Identity(tenant=DEFAULT_TENANT)
+        if identity is None and path == "/" and (response := await self._signed_in(scope, headers)):
             return response
         session = session_of(headers)
-        if not bearer and session and not is_open:
+        if identity is None and not bearer and session and not is_open:
             with self._storing():
-                token = await self._serving.shared(Sessions).token_of(session)
-            if token is not None:
-                tenant = self._settings.tokens[token]
-                current_principal.set(principal_of(token, self._settings))
-        if tenant is None and not is_open:
+                identity = await self._serving.shared(Sessions).identity_of(session)
+        if identity is None and not is_open:
             raise _refused(bearer, session, admission.challenge)
-        scope["flexchat.tenant"] = tenant if tenant is not None else DEFAULT_TENANT
-        scope["flexchat.stranger"] = scope["flexchat.stranger"] or tenant is None
+        scope["flexchat.stranger"] = scope["flexchat.stranger"] or identity is None
+        identity = identity or Identity(tenant=DEFAULT_TENANT)
+        scope["flexchat.tenant"] = identity.tenant
+        scope["flexchat.identity"] = identity
+        current_principal.set(identity.principal)
         return None
 
     @contextlib.contextmanager
@@ -239,7 +249,7 @@ class Guard:
         if token is None:
             return None
         base = scope.get("root_path", "") or ""
-        if tenant_of(token, valid_tokens(self._settings)) is None:
+        if self._serving.authentication.of_token(token) is None:
             scope["flexchat.refused"] = True  # the page reports it, and asks for another
             return None
         response = Response(None, 303, {"location": f"{base}/"})
@@ -357,14 +367,23 @@ class _Body:
 class _Answer:
     """Passes an answer on with the headers every answer has, packed if the client accepts that.
 
-    State: whether it has begun.
+    A stream is cut off before its next piece once its client is no longer admitted.
+
+    State: whether it has begun, and whether it is cut off.
     """
 
     def __init__(
-        self, send: Send, headers: list[tuple[bytes, bytes]], body: _Body, *, is_packed: bool, is_head: bool
+        self,
+        send: Send,
+        headers: list[tuple[bytes, bytes]],
+        body: _Body,
+        is_admitted: Callable[[], bool],
+        *,
+        is_packed: bool,
+        is_head: bool,
     ) -> None:
-        self.begun, self.status = False, 0
-        self._send, self._headers, self._body = send, headers, body
+        self.begun, self.is_cut_off, self.status = False, False, 0
+        self._send, self._headers, self._body, self._is_admitted = send, headers, body, is_admitted
         self._is_packed, self._is_head = is_packed and not is_head, is_head
         self._start: Message | None = None
 
@@ -377,6 +396,11 @@ class _Answer:
             self.status = message["status"]
             return
         is_last = not message.get("more_body", False)
+        if self.begun and not is_last and not self._is_admitted():
+            if not self.is_cut_off:
+                self.is_cut_off = True
+                await self._send({"type": "http.response.body", "body": b""})
+            raise ClientDisconnect
         if self._is_head:
             message = {**message, "body": b""}
         if self._start is not None:

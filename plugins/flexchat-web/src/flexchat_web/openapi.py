@@ -56,7 +56,7 @@ def openapi_operation(operations: Callable[[], Iterable[Operation]]) -> Operatio
     """Return the operation that shows the document."""
 
     async def handle(call: Call) -> Reply:
-        return Json(document(operations(), base=call.base, token=bool(call.serving.settings.tokens)))
+        return Json(document(operations(), base=call.base, token=call.serving.authentication.is_required))
 
     return Operation(
         method="GET",

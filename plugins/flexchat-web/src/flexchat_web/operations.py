@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 import attrs
 
 if TYPE_CHECKING:
-    from flexchat import FlexChat, ModelInfo, PendingQuestion, Problem, ProviderError, StreamEvent, Turn
+    from flexchat import FlexChat, ModelInfo, PendingQuestion, Principal, Problem, ProviderError, StreamEvent, Turn
     from flexchat.host import ConfigDocument
     from starlette.types import Receive, Scope, Send
 
+    from .access_tokens import TokenError as _TokenError
+    from .access_tokens import TokenVerifier as _TokenVerifier
+    from .access_tokens import Trust as _Trust
     from .apart import Apart as _Apart
+    from .identity import Identity as _Identity
     from .problems import ApiError as _ApiError
     from .serving import Serving
 
@@ -66,7 +70,7 @@ class Call:
     @property
     def user(self) -> str:
         """The name under which the client acts, for records: its token's tenant, or "web"."""
-        return self.tenant if self.serving.settings.tokens else "web"
+        return self.tenant if self.serving.authentication.is_required else "web"
 
 
 @attrs.frozen(kw_only=True)
@@ -325,10 +329,12 @@ class Admission:
 
     Attributes:
         tenant: Whose token it is; None if the app does not accept it.
+        principal: On whose behalf its client acts.
         challenge: The header WWW-Authenticate for a client that nothing admits; empty: the app judges no tokens.
     """
 
     tenant: str | None = None
+    principal: Principal | None = None
     challenge: str = ""
 
 
@@ -380,6 +386,18 @@ class Web(Protocol):
 
     Admission: type[_Admission]
     """A mounted app's judgement of a token."""
+
+    TokenVerifier: type[_TokenVerifier]
+    """Verifies tokens of identity providers: ``await serving.shared(web.TokenVerifier).verify(token, trust)``."""
+
+    Trust: type[_Trust]
+    """Whose tokens are accepted."""
+
+    TokenError: type[_TokenError]
+    """A token is refused."""
+
+    identity_of: Callable[[object, object, Iterable[object]], _Identity]
+    """Checks the names of tenant, user and roles that come with a token; raises ValueError."""
 
     ModelFact: type[_ModelFact]
     """A fact about each model in the list of models."""

@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING
 
-from flexchat.plugin import hookimpl
+from flexchat.plugin import ConfigTable, hookimpl
 
 if TYPE_CHECKING:
     from flexchat import FlexChat, TurnHandle
 
 FLEXCHAT_API = (0, 1)
+
+
+def _serve() -> type:
+    from .serve_settings import ServeSettings
+
+    return ServeSettings
+
+
+@hookimpl
+def flexchat_register_config_tables() -> Iterable[ConfigTable]:
+    """Register the server's table."""
+    yield ConfigTable(name="serve", load=_serve, summary="How flexchat serve identifies its users.")
 
 
 @hookimpl

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from .access_tokens import TokenError as TokenError
+from .access_tokens import TokenVerifier as TokenVerifier
+from .access_tokens import Trust as Trust
 from .apart import Apart as Apart
 from .api.events import events_of as events_of
 from .api.events import pending_data as pending_data
@@ -10,6 +13,7 @@ from .api.models import listed_models as listed_models
 from .api.models import named_models as named_models
 from .api.questions import record_reply as record_reply
 from .config.permitted import refused as refused
+from .identity import identity_of as identity_of
 from .operations import Admission as Admission
 from .operations import Event as Event
 from .operations import Json as Json

@@ -16,8 +16,9 @@ import attrs
 from flexchat import ConfigError, FlexChat, Problem, host
 from flexchat.host import MAX_BYTES, ConfigDocument, ReadConfig, read_file
 
-from .identity import Identity
+from .authentication import Authentication
 from .kept_databases import databases_of_chat
+from .serve_settings import TABLE
 
 if TYPE_CHECKING:
     from flexchat.host import PluginHost
@@ -43,8 +44,10 @@ class Settings:
     """The operator's limits for the server.
 
     Attributes:
-        tokens: Tenant of each token; empty: no token is required, and every client is the default tenant.
-        identities: Who presents a token, for tokens that are in a token file.
+        tokens: Tenant of each token. Without any, and without the other ways to identify clients, no token is required,
+            and every client is the default tenant.
+        token_file: Further tokens, with principals; it is read again when it changes.
+        trusted_proxies: Addresses and networks whose headers of [serve.proxy] are read.
         hosts: Names a request's Host may have, without port; None for loopback's own; include "*" for any.
         origins: Origins of other pages that may call the API: "https://app.example".
         edit: Whether the configuration may be changed; default: only if hosts is None.
@@ -61,7 +64,8 @@ class Settings:
     """
 
     tokens: Mapping[str, str] = attrs.field(factory=dict, repr=False)
-    identities: Mapping[str, Identity] = attrs.field(factory=dict, repr=False)
+    token_file: Path | None = None
+    trusted_proxies: tuple[str, ...] = ()
     hosts: tuple[str, ...] | None = None
     origins: tuple[str, ...] = ()
     edit: bool = attrs.field()
@@ -103,6 +107,7 @@ class Facts:
     notes: tuple[Problem, ...]
     config_problems: tuple[Problem, ...]
     secrets: Callable[[str], str]
+    plain_tokens: tuple[str, ...] = attrs.field(repr=False)
     blocked: tuple[tuple[str, str], ...]
 
     @property
@@ -112,7 +117,7 @@ class Facts:
 
     def mask(self, text: str) -> str:
         """Return a text without secrets and tokens."""
-        for token in self.settings.tokens:
+        for token in self.plain_tokens:
             text = text.replace(token, "***")
         return self.secrets(text)
 
@@ -129,6 +134,7 @@ class Serving:
         source: The configuration's file, the result of reading it, or tables (the demo's, which cannot be saved).
 
     Attributes:
+        authentication: How requests are identified.
         plugins: The plugins without those that the current configuration blocks.
         settings: What the operator allows.
         written: The current configuration as written: placeholders are not replaced.
@@ -145,6 +151,7 @@ class Serving:
     def __init__(self, source: Path | ReadConfig | Mapping[str, Any], plugins: PluginHost, settings: Settings) -> None:
         self._installed, self.settings = plugins, settings
         self._others: tuple[Path, ...] = ()
+        self._table: Any = None
         read, self.plugins, chat = self._read(source)
         self.source: Path | Mapping[str, Any] = read.path or read.written.data
         self.in_memory = False
@@ -157,6 +164,8 @@ class Serving:
         self.written: Mapping[str, Any] = read.written.data
         self._seen: _Seen | None = _UNKNOWN, read.digest
         self._current = self._put_in_force(chat)
+        self._table = chat.config.tables.get(TABLE)
+        self.authentication = Authentication(self, self._table)
 
     @contextlib.asynccontextmanager
     async def chat(self) -> AsyncIterator[FlexChat]:
@@ -187,9 +196,14 @@ class Serving:
 
     def mask(self, text: str) -> str:
         """Return a text without the current configuration's secrets and without tokens."""
-        for token in self.settings.tokens:
+        for token in self.authentication.plain_tokens:
             text = text.replace(token, "***")
         return self._current.chat.mask(text)
+
+    @property
+    def allowed_addresses(self) -> tuple[str, ...]:
+        """The addresses that need not be public."""
+        return self._current.chat.config.network.allow
 
     def facts(self) -> Facts | None:
         """Return the data from which another process rebuilds this; None if its plugins could differ."""
@@ -201,6 +215,7 @@ class Serving:
             **{name: getattr(self, name) for name in names},
             source=self.source if isinstance(self.source, Path) else None,
             secrets=self._current.chat.mask,
+            plain_tokens=self.authentication.plain_tokens,
             blocked=tuple(blocked.items()),
         )
 
@@ -297,6 +312,9 @@ class Serving:
         self._others = tuple(read.document.others)  # even if it cannot be used: mending one of them is a change
         plugins = host.as_configured(self._installed, read)
         chat = FlexChat.from_config(read, plugins=plugins, hooks=self.settings.hooks)
+        if hasattr(self, "authentication") and chat.config.tables.get(TABLE) != self._table:
+            text = "it is read when the server starts, and not changed while it runs: start the server again"
+            raise ConfigError([Problem(path=TABLE, text=text)])
         for database in databases_of_chat(chat).by_names.values():
             database.migrates = self.settings.migrate
         if chat.config.questions.expires_s is None:

@@ -13,22 +13,14 @@ from flexchat.store import data_folder
 from flexchat_sqlite import Database
 from starlette.requests import cookie_parser
 
-from .identity import valid_tokens
+from .token_file import digest_of
 
 if TYPE_CHECKING:
+    from .identity import Identity
     from .serving import Serving
 
 
 COOKIE = "flexchat_session"
-
-
-def tenant_of(token_sent: str, tokens: Mapping[str, str]) -> str | None:
-    """Return a token's tenant; None if it has none."""
-    match = None
-    for token, tenant in tokens.items():  # all of them, so that the time reveals nothing
-        if hmac.compare_digest(token.encode(), token_sent.encode("utf-8", "replace")):
-            match = tenant
-    return match
 
 
 def bearer_of(headers: Mapping[str, str]) -> str:
@@ -71,22 +63,22 @@ _TABLES = "CREATE TABLE sessions (digest BLOB PRIMARY KEY, proof BLOB NOT NULL, 
 class Sessions:
     """Sessions in a SQLite file of the user's data folder, so that they outlive the process.
 
-    A row has digests only: of the id, and of the id with the token it was made with. So neither can be taken from the
-    file, and a session ends with its token.
+    A row has digests only: of the id, and of the id with the digest of the token it was made with. So neither can be
+    taken from the file, and a session ends with its token.
     """
 
     def __init__(self, serving: Serving) -> None:
-        self._settings = serving.settings
+        self._serving = serving
         self._opened: Database | None = None
 
     async def begin(self, token: str) -> str:
-        """Return the id of a new session.
+        """Return the id of a new session, for a token of the server.
 
         Raises:
             StorageError, PathError: It cannot be stored.
         """
         id, now = secrets.token_urlsafe(32), time.time()
-        row = (_digest(id), _proof(id, token), now + MAX_AGE_S)
+        row = (_digest(id), _proof(id, digest_of(token)), now + MAX_AGE_S)
 
         def add(database: Any) -> None:
             database.execute("DELETE FROM sessions WHERE ends < ?", (now,))
@@ -95,8 +87,8 @@ class Sessions:
         await self._database.write(add)
         return id
 
-    async def token_of(self, id: str) -> str | None:
-        """Return the token that began a session; None if there is no such session, or the token is gone or expired.
+    async def identity_of(self, id: str) -> Identity | None:
+        """Return what a session's token grants; None if there is no such session, or the token is gone or expired.
 
         Raises:
             StorageError, PathError: The sessions cannot be read.
@@ -108,8 +100,9 @@ class Sessions:
         )
         if row is None:
             return None
-        tokens = [token for token in valid_tokens(self._settings) if hmac.compare_digest(_proof(id, token), row[0])]
-        return tokens[0] if tokens else None
+        known = self._serving.authentication
+        digests = [digest for digest in known.digests if hmac.compare_digest(_proof(id, digest), row[0])]
+        return known.of_digest(digests[0]) if digests else None
 
     async def end(self, id: str) -> None:
         """End a session, wherever else its cookie has been copied to."""
@@ -134,5 +127,5 @@ def _digest(id: str) -> bytes:
     return hashlib.sha256(id.encode("utf-8", "replace")).digest()
 
 
-def _proof(id: str, token: str) -> bytes:
-    return hashlib.sha256(f"{id}\0{token}".encode("utf-8", "replace")).digest()
+def _proof(id: str, token_digest: str) -> bytes:
+    return hashlib.sha256(f"{id}\0{token_digest}".encode("utf-8", "replace")).digest()

@@ -94,6 +94,7 @@ class ServerOAuth:
         factory=dict,
     )
     tenant_claim: str | None = key("Claim of the token that names its tenant, in place of a scope.", default=None)
+    roles_claim: str | None = key("Claim with the list of the user's roles. Default: no roles.", default=None)
     algorithms: tuple[Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"], ...] = (
         key("Signatures to accept.", default=("RS256", "PS256", "ES256", "EdDSA"))
     )

@@ -40,9 +40,9 @@ def mounted_apps(web: Web) -> Iterable[MountedApp]:
         settings = await _settings(serving)
         if settings is None or settings.oauth is None:
             return web.Admission()
-        verifier = serving.shared((await load_module("flexchat_mcp.serve.oauth")).TokenVerifier)
-        tenant, challenge = await verifier.verify(settings.oauth, bearer)
-        return web.Admission(tenant=tenant, challenge=challenge)
+        oauth = await load_module("flexchat_mcp.serve.oauth")
+        admission: Admission = await oauth.admit(web, serving, settings.oauth, bearer)
+        return admission
 
     yield web.MountedApp(path=PATH, handle=handle, open_paths=(METADATA_PATH,), admit=admit)
 

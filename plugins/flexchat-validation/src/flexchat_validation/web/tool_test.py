@@ -193,7 +193,7 @@ async def _outcome(call: Call, test: ToolTest, turn: Turn) -> dict[str, Any]:
     succeeded = bool(calls) and turn.succeeded
     iterations = max((entry.iteration for entry in calls), default=0)
     details = {"tools_used": [entry.tool for entry in calls], "iterations_used": iterations}
-    if call.serving.settings.tokens:  # all tenants see the history, but not what others asked
+    if call.serving.authentication.is_required:  # all tenants see the history, but not what others asked
         why = f"failed: {', '.join(entry.tool for entry in turn.failed_calls)}"
     else:
         why = "; ".join(entry.result.explained() for entry in turn.failed_calls)

@@ -215,7 +215,7 @@ def _newest(results: Results, tenant: str, query: Mapping[str, Any]) -> Any:
 )
 async def export_validation(call: Call, chat: FlexChat) -> Reply:
     """Return all results, so that they can be imported elsewhere."""
-    answer = await encode(call, chat, _exported, call.tenant if call.serving.settings.tokens else None)
+    answer = await encode(call, chat, _exported, call.tenant if call.serving.authentication.is_required else None)
     return attrs.evolve(answer, headers={"content-disposition": 'attachment; filename="flexchat-validation.json"'})
 
 

@@ -16,13 +16,12 @@ import flexchat
 from flexchat import FlexChat, FlexChatError, RetrievalError, StorageError
 
 from ..apart import Apart
-from ..identity import valid_tokens
 from ..kept_databases import databases_of_chat
 from ..markdown import QUICK, all_rendered, price
 from ..operations import Call, Json, Operations, Reply, Text
 from ..page_files import STATIC
 from ..problems import ApiError
-from ..sessions import Sessions, cookie, tenant_of
+from ..sessions import Sessions, cookie
 from ..shapes import TEXT, body_schema, listed, record
 from ..uploads import media_store
 
@@ -172,7 +171,7 @@ async def ui_config(call: Call, chat: FlexChat) -> Reply:
             "title": "FlexChat",
             "version": flexchat.__version__,
             "read_only": not call.may_edit,
-            "asks_for_token": bool(serving.settings.tokens),
+            "asks_for_token": serving.authentication.has_tokens,
             "config": {
                 "name": source.name if source is not None else "demo",
                 "format": source.suffix.removeprefix(".") if source is not None else None,
@@ -244,10 +243,10 @@ async def render_markdown(call: Call) -> Reply:
 )
 async def sign_in(call: Call) -> Reply:
     """Begin a session with a token; its id is kept in a browser cookie."""
-    token, tokens = call.body["token"].strip(), valid_tokens(call.serving.settings)
-    if not call.serving.settings.tokens:
-        raise ApiError(404, "this server does not require a token", kind="no-tokens")
-    if tenant_of(token, tokens) is None:
+    token, known = call.body["token"].strip(), call.serving.authentication
+    if not known.has_tokens:
+        raise ApiError(404, "this server has no tokens to sign in with", kind="no-tokens")
+    if known.of_token(token) is None:
         raise ApiError(
             401,
             "the server does not accept this token: check that it is complete, or ask whoever runs the server",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
-from flexchat.host import counted, read_file
+from flexchat.host import counted
 from flexchat.plugin import FlexChatError
 from flexchat_cli import FILE_NAME, CommandContext, TurnLog, log_options, show_log
 
@@ -25,13 +25,10 @@ from .workers import inherited, is_worker, supervise
 if TYPE_CHECKING:
     from flexchat_cli import Terminal
 
-    from ..identity import Identity
     from ..serving import Settings
 
 TENANT = "default"
 _ROOT_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)+/?")
-MIN_TOKEN = 16
-MAX_TOKEN_BYTES = 1 << 20
 MAX_UNHEARD_SECONDS = 86_400
 
 
@@ -76,7 +73,8 @@ class ServeOptions:
     "--token-file",
     metavar="FILE",
     type=FILE_NAME,
-    help="who may use the server: one line TENANT TOKEN each; or set a single token in the variable FLEXCHAT_TOKEN",
+    help="who may use the server: lines of flexchat tokens add, read again when they change; or set a single token in "
+    "the variable FLEXCHAT_TOKEN",
 )
 @click.option("--allow-host", metavar="NAME", multiple=True, help="also answer to this host name; repeatable")
 @click.option("--allow-origin", metavar="URL", multiple=True, help="allow calls from pages of this site; repeatable")
@@ -84,7 +82,8 @@ class ServeOptions:
     "--trusted-proxy",
     metavar="ADDRESS",
     multiple=True,
-    help="believe X-Forwarded-Proto and X-Forwarded-For of this proxy (an address or network); repeatable",
+    help="believe X-Forwarded-Proto, X-Forwarded-For and the headers of [serve.proxy] of this proxy (an address or "
+    "network); repeatable",
 )
 @click.option("--read-only", is_flag=True, help="do not let anyone change the configuration")
 @click.option("--edit", is_flag=True, help="let users on other machines change the configuration, too")
@@ -134,8 +133,9 @@ def serve(
     """
     terminal = context.terminal
     options = ServeOptions(host=host, port=port, **allowed)
-    settings = attrs.evolve(read_settings(options, terminal), hooks=(TurnLog(),))
     source, plugins = context.config_source()
+    tables = source if isinstance(source, dict) else source.document.data
+    settings = attrs.evolve(read_settings(options, terminal, tables=tables), hooks=(TurnLog(),))
     listening = inherited() or _listen(host, port)
     if options.workers > 1 and not is_worker():
         with listening:
@@ -164,7 +164,7 @@ def serve(
                 return
             terminal.out(f"FlexChat at {url}/ (config: {name})")
             if not _is_loopback(host):
-                for line in _for_others(options, listening.getsockname()[1]):
+                for line in _for_others(options, listening.getsockname()[1], app.serving.authentication.has_tokens):
                     terminal.say(line)
             if open_page:
                 import webbrowser
@@ -185,13 +185,23 @@ def serve(
         listening.close()
 
 
-def read_settings(options: ServeOptions, terminal: Terminal, environ: Mapping[str, str] | None = None) -> Settings:
+def read_settings(
+    options: ServeOptions,
+    terminal: Terminal,
+    environ: Mapping[str, str] | None = None,
+    *,
+    tables: Mapping[str, Any] | None = None,
+) -> Settings:
     """Read the operator's settings from the command line and the environment.
 
+    Args:
+        tables: The configuration as written, which may identify users as well.
+
     Raises:
-        ServeError: A token is unusable, or required and missing.
+        ServeError, TokenFileError: A token is unusable, or required and missing.
     """
     from ..serving import Settings
+    from ..token_file import require_token
 
     environ = os.environ if environ is None else environ
     if options.edit and options.read_only:
@@ -201,15 +211,17 @@ def read_settings(options: ServeOptions, terminal: Terminal, environ: Mapping[st
     if not 0 <= options.unheard_seconds <= MAX_UNHEARD_SECONDS:
         most = f"{MAX_UNHEARD_SECONDS:,}"
         raise ServeError(f"--unheard-seconds {options.unheard_seconds:g}: it takes 0 to {most} seconds")
-    tokens, identities = _read_tokens(Path(options.token_file), terminal) if options.token_file else ({}, {})
-    if environ.get("FLEXCHAT_TOKEN"):
-        tokens[_usable(environ["FLEXCHAT_TOKEN"], "FLEXCHAT_TOKEN")] = TENANT
+    token_file = Path(options.token_file) if options.token_file else None
+    if token_file is not None:
+        _check_token_file(token_file, terminal)
+    variable = environ.get("FLEXCHAT_TOKEN")
+    tokens = {require_token(variable, "FLEXCHAT_TOKEN"): TENANT} if variable else {}
     loopback = _is_loopback(options.host)
-    if not loopback and not tokens:
+    table = (tables or {}).get("serve")
+    if not loopback and not (tokens or token_file or (isinstance(table, Mapping) and {"jwt", "proxy"} & table.keys())):
         raise ServeError(
             f"--host {options.host}: others could reach this server, so it needs a token: "
-            "set FLEXCHAT_TOKEN or name a --token-file (a good one: "
-            "python -c 'import secrets; print(secrets.token_urlsafe(32))')"
+            "set FLEXCHAT_TOKEN, or name a --token-file (flexchat tokens add writes one)"
         )
     for origin in options.allow_origin:
         scheme, _, rest = origin.partition("://")
@@ -224,7 +236,8 @@ def read_settings(options: ServeOptions, terminal: Terminal, environ: Mapping[st
             raise ServeError(f"--trusted-proxy {proxy}: {error}; write 10.0.0.7 or 10.0.0.0/24") from None
     return Settings(
         tokens=tokens,
-        identities=identities,
+        token_file=token_file,
+        trusted_proxies=tuple(options.trusted_proxy),
         hosts=_hosts(options.host, options.allow_host),
         origins=tuple(options.allow_origin),
         edit=(loopback or options.edit) and not options.read_only,
@@ -243,42 +256,16 @@ def _hosts(host: str, allowed: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(["localhost", "127.0.0.1", "::1", *own, *allowed]))
 
 
-def _read_tokens(file: Path, terminal: Any) -> tuple[dict[str, str], dict[str, Identity]]:
-    try:
-        lines = read_file(file, most=MAX_TOKEN_BYTES).decode("utf-8-sig").splitlines()
-        mode = file.stat().st_mode
-        if os.name == "posix" and stat.S_ISREG(mode) and mode & (stat.S_IRGRP | stat.S_IROTH):
-            terminal.say(f"note: others can read {file}, which holds tokens: chmod 600 {file}", "dim")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise ServeError(f"--token-file {file}: {reason}") from None
-    from ..identity import read_identity
+def _check_token_file(file: Path, terminal: Terminal) -> None:
+    from ..token_file import TokenFileError, read_token_file
 
-    tokens: dict[str, str] = {}
-    identities: dict[str, Identity] = {}
-    for number, line in enumerate(lines, 1):
-        words = line.split()
-        if not words or words[0].startswith("#"):
-            continue
-        if len(words) < 2:
-            raise ServeError(f"{file}:{number}: a line is TENANT TOKEN, and the token's roles, separated by spaces")
-        token = _usable(words[1], f"{file}:{number}")
-        if token in tokens:
-            raise ServeError(f"{file}:{number}: this token is already in the file")
-        tokens[token] = words[0]
-        try:
-            identities[token] = read_identity(token, words[2:])
-        except ValueError as error:
-            raise ServeError(f"{file}:{number}: {error}") from None
-    if not tokens:
-        raise ServeError(f"--token-file {file}: it contains no token; a line is TENANT TOKEN")
-    return tokens, identities
-
-
-def _usable(token: str, place: str) -> str:
-    if len(token) < MIN_TOKEN or not (token.isascii() and token.isprintable()) or " " in token:
-        raise ServeError(f"{place}: a token has at least {MIN_TOKEN} ASCII characters and no spaces")
-    return token
+    if not read_token_file(file):
+        raise TokenFileError(
+            f"--token-file {file}: it contains no token; flexchat tokens add --token-file {file} TENANT"
+        )
+    mode = file.stat().st_mode
+    if os.name == "posix" and stat.S_ISREG(mode) and mode & (stat.S_IRGRP | stat.S_IROTH):
+        terminal.say(f"note: others can read {file}, which holds tokens: chmod 600 {file}", "dim")
 
 
 def _is_loopback(host: str) -> bool:
@@ -325,12 +312,12 @@ def _url(listening: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def _for_others(options: ServeOptions, port: int) -> list[str]:
+def _for_others(options: ServeOptions, port: int, has_tokens: bool) -> list[str]:
     """Return who else can reach a server that listens on the network, by which names, and how they sign in."""
     names = [name for name in _hosts(options.host, options.allow_host) if not _is_loopback(name) and name != "*"]
     places = " or ".join(f"http://{f'[{name}]' if ':' in name else name}:{port}/" for name in names)
     token = f"a token of {options.token_file}" if options.token_file else "the token in FLEXCHAT_TOKEN"
     return [
         f"others on the network can reach it: {places} (--allow-host adds a name or an address)",
-        f"they sign in on the page with {token}; programs send Authorization: Bearer TOKEN",
+        *([f"they sign in on the page with {token}; programs send Authorization: Bearer TOKEN"] if has_tokens else []),
     ]

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import signal
 import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ..authentication import PEER
 
 if TYPE_CHECKING:
     from ..app import WebApp
@@ -63,6 +67,17 @@ class HeadTimeoutProtocol(H11Protocol):
 SHUTDOWN_SECONDS = 2
 
 
+class _Peers:
+    """An app around another: notes who connected, and then lets trusted proxies name the client."""
+
+    def __init__(self, app: WebApp, proxies: Sequence[str]) -> None:
+        self._app: Any = ProxyHeadersMiddleware(app, [*proxies]) if proxies else app  # type: ignore[arg-type]
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        scope[PEER] = (scope.get("client") or ("",))[0]
+        await self._app(scope, receive, send)
+
+
 class Server(uvicorn.Server):
     """uvicorn's server. At shutdown, streams end with an event about it, and other requests have 2 seconds.
 
@@ -87,7 +102,7 @@ class Server(uvicorn.Server):
             errors.setLevel(logging.INFO if verbose else logging.CRITICAL)
         super().__init__(
             uvicorn.Config(
-                app,
+                _Peers(app, proxies),
                 http=HeadTimeoutProtocol,
                 ws="none",
                 lifespan="on",
@@ -95,8 +110,7 @@ class Server(uvicorn.Server):
                 access_log=False,  # the guard writes its own, with ids
                 server_header=False,
                 date_header=False,
-                proxy_headers=bool(proxies),
-                forwarded_allow_ips=[*proxies],
+                proxy_headers=False,  # by _Peers
                 root_path=root_path,
                 h11_max_incomplete_event_size=32 * 1024,
                 timeout_keep_alive=15,
@@ -109,6 +123,10 @@ class Server(uvicorn.Server):
         """Start listening, and announce it."""
         await super().startup(sockets)
         if not self.should_exit:
+            authentication = self._app.serving.authentication
+            if authentication.files and hasattr(signal, "SIGHUP"):
+                loop = asyncio.get_running_loop()
+                loop.add_signal_handler(signal.SIGHUP, loop.run_in_executor, None, authentication.read_again)
             gc.collect()
             gc.freeze()  # full collections would pause all requests to look at every module and rule again
             self._started()

@@ -44,9 +44,9 @@ def _end_with_parent(pipe: int) -> None:
 def supervise(listening: socket.socket, count: int) -> int:
     """Run this command in processes of their own, replace those that crash, and return the exit status.
 
-    SIGTERM and SIGINT are passed on; the wait for the processes then has no limit: each has one of its own. One of the
-    first processes that cannot use the configuration ends all. Later the file may be about to be mended, and the other
-    processes still serve the configuration of before.
+    SIGTERM and SIGINT are passed on, and SIGHUP, which lets them read their files again. The wait for the processes to
+    end has no limit: each has one of its own. One of the first processes that cannot use the configuration ends all.
+    Later the file may be about to be mended, and the other processes still serve the configuration of before.
     """
     is_stopping = False
     starts = 0
@@ -59,8 +59,14 @@ def supervise(listening: socket.socket, count: int) -> int:
         for process in [*running]:
             process.send_signal(signal.SIGTERM)
 
+    def read_again(number: int, frame: FrameType | None) -> None:
+        for process in [*running]:
+            process.send_signal(number)
+
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, read_again)
     while not is_stopping or running:
         while len(running) < count and not is_stopping:
             process = _start(listening, pipe)
@@ -87,6 +93,16 @@ def supervise(listening: socket.socket, count: int) -> int:
 
 def _start(listening: socket.socket, pipe: int) -> subprocess.Popen[bytes]:
     number = listening.fileno()
+    # Ignored by the new process until its server handles it: by default it would end it.
+    hang_up = signal.signal(signal.SIGHUP, signal.SIG_IGN) if hasattr(signal, "SIGHUP") else None
+    try:
+        return _run(number, pipe)
+    finally:
+        if hang_up is not None:
+            signal.signal(signal.SIGHUP, hang_up)
+
+
+def _run(number: int, pipe: int) -> subprocess.Popen[bytes]:
     # A new session: Ctrl-C at the terminal reaches the parent only, which passes it on once.
     return subprocess.Popen(
         [sys.executable, "-m", "flexchat", *sys.argv[1:]],

@@ -32,6 +32,7 @@ _FIXED = {
     "plugins": "which plugins are loaded",
     "network": "which addresses tools may reach",
     "include": "which files are included",
+    "serve": "how users are identified",
 }
 
 
