@@ -1,62 +1,24 @@
 """/mcp as a resource server: tokens of an authorization server, its metadata document, and tokens to refuse."""
 
-import json
-import threading
-import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
-import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric import rsa
-from jwt.algorithms import RSAAlgorithm
+from identity_provider import provider, signing_keys
+
+__all__ = ["provider", "signing_keys"]
 
 RESOURCE = "https://chat.example.com/mcp"
 
 
-@pytest.fixture(scope="module")
-def keys():
-    return {name: rsa.generate_private_key(public_exponent=65_537, key_size=2_048) for name in ("ours", "theirs")}
+@pytest.fixture
+def issuer(provider):
+    return provider
 
 
 @pytest.fixture
-def issuer(keys):
-    """An authorization server, with its metadata and its keys; it counts how often they are fetched."""
-    fetched = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            fetched.append(self.path)
-            url = f"http://127.0.0.1:{server.server_port}"
-            if self.path == "/.well-known/oauth-authorization-server":
-                document = {"issuer": url, "jwks_uri": f"{url}/keys"}
-            else:
-                document = {"keys": [{**RSAAlgorithm.to_jwk(keys["ours"].public_key(), as_dict=True), "kid": "k1"}]}
-            body = json.dumps(document).encode()
-            self.send_response(200)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    server.url, server.fetched = f"http://127.0.0.1:{server.server_port}", fetched
-    yield server
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.fixture
-def token(issuer, keys):
+def token(provider):
     """Return a function that makes access tokens."""
 
-    def token(key="ours", kid="k1", algorithm="RS256", **changes):
-        claims = {"iss": issuer.url, "aud": RESOURCE, "exp": time.time() + 60, "sub": "ann", "scope": "flexchat:acme"}
-        claims |= changes
-        claims = {name: value for name, value in claims.items() if value is not None}
-        return jwt.encode(claims, keys[key] if algorithm != "HS256" else "x" * 32, algorithm, headers={"kid": kid})
+    def token(**changes):
+        return provider.token(**{"aud": RESOURCE, "org": None, "scope": "flexchat:acme", **changes})
 
     return token
 
@@ -99,9 +61,10 @@ async def test_a_token_works_for_the_tenant_of_its_scope(web, token, ran):
         {"scope": "flexchat:acme flexchat:other"},
         {"scope": None},
         {"scope": {"flexchat:acme": 1}},
-        {"key": "theirs"},
-        {"kid": "unknown"},
-        {"algorithm": "HS256"},
+        {"sub": None},
+        {"key": "k2", "header": {"kid": "k1"}},
+        {"header": {"kid": "unknown"}},
+        {"key": "x" * 40, "algorithm": "HS256"},
     ],
     ids=str,
 )
@@ -145,12 +108,28 @@ async def test_oauth_alone_closes_mcp_and_nothing_else(new_web, issuer, token):
     assert (await web.post({}, authorization=f"Bearer {token(org='')}")).status_code == 401
 
 
+async def test_the_user_of_a_token_is_the_principal_of_its_calls(new_web, issuer, token):
+    """Its roles decide; without a claim with roles it has none."""
+    oauth = {"issuer": issuer.url, "resource": RESOURCE, "tenant_claim": "org"}
+    granted = {"support": {"tools": ["add"], "rules": ["*"]}}
+    web = new_web(mcp_server={"oauth": {**oauth, "roles_claim": "groups"}}, roles=granted)
+    support, other = token(org="acme", groups=["support"]), token(org="acme", groups=["else"])
+    tools = (await web.ask("tools/list", {}, token=support))["tools"]
+
+    assert "add" in [tool["name"] for tool in tools]
+    assert "note" not in [tool["name"] for tool in tools]
+    assert (await web.call("add", {"a": 1}, token=support))["content"][0]["text"] == "3"
+    assert "add" not in [tool["name"] for tool in (await web.ask("tools/list", {}, token=other))["tools"]]
+    assert (await web.post({}, authorization=f"Bearer {token(org='acme', groups='support')}")).status_code == 401
+
+
 @pytest.mark.slow
 async def test_unknown_keys_do_not_flood_the_authorization_server(web, token, issuer):
     for number in range(20):
-        await web.post({}, authorization=f"Bearer {token(kid=f'unknown {number}')}")
+        bearer = token(header={"kid": f"unknown {number}"})
+        assert (await web.post({}, authorization=f"Bearer {bearer}")).status_code == 401
 
-    assert issuer.fetched.count("/keys") == 1
+    assert issuer.requests.count("/keys") == 1
 
 
 async def test_without_oauth_there_is_no_metadata(new_web):

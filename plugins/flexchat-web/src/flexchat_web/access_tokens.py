@@ -237,10 +237,10 @@ async def _discover(issuer: str, get: Callable[[str], Awaitable[Mapping[str, Any
         except (FetchError, ValueError) as error:
             trouble = error
             continue
-        if document.get("issuer") != issuer:
-            raise ValueError(f"the metadata at {place} are those of another issuer")
-        if isinstance(url := document.get("jwks_uri"), str):
+        url = document.get("jwks_uri")
+        if document.get("issuer") == issuer and isinstance(url, str):
             return url
+        trouble = ValueError(f"the metadata at {place} are those of another issuer, or name no keys")
     raise trouble
 
 

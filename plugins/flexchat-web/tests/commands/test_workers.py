@@ -43,14 +43,16 @@ def eventually(condition, seconds=30):
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "flexchat.toml").write_text(CONFIG)
+    (tmp_path / "tokens").write_text("acme the-first-token-of-all\n")
     return tmp_path
 
 
 @pytest.fixture
-def server(folder):
-    """The parent of two processes, and its address."""
+def server(folder, request):
+    """The parent of two processes, and its address; the parameter has further options."""
+    options = [each.format(folder=folder) for each in getattr(request, "param", [])]
     process = subprocess.Popen(
-        [sys.executable, "-m", "flexchat", "serve", "--port", "0", "--workers", "2"],
+        [sys.executable, "-m", "flexchat", "serve", "--port", "0", "--workers", "2", *options],
         cwd=folder,
         env={**os.environ, "FLEXCHAT_DATA": str(folder / "data")},
         stdout=subprocess.PIPE,
@@ -164,3 +166,28 @@ def test_processes_need_a_configuration_in_a_file(tmp_path):
     )
 
     assert (ended.returncode, "share a configuration's file" in ended.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("server", [["--token-file", "{folder}/tokens"]], indirect=True, ids=["token file"])
+@pytest.mark.parametrize("is_told", [False, True], ids=["by itself", "SIGHUP"])
+def test_all_processes_use_a_changed_token_file(server, folder, is_told):
+    """With the same size, time and inode only a signal makes them read it."""
+    process, url = server
+    file = folder / "tokens"
+
+    def statuses(token):
+        headers = {"authorization": f"Bearer {token}"}
+        return {httpx.get(f"{url}api/tools/list", headers=headers).status_code for _ in range(10)}
+
+    eventually(lambda: statuses("the-first-token-of-all") == {200})
+    before = eventually(lambda: len(found := children(process)) == 2 and found)
+    facts = file.stat()
+    with file.open("r+") as written:
+        written.write("acme the-second-token-of-an\n")
+    if is_told:
+        os.utime(file, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+        process.send_signal(signal.SIGHUP)
+    eventually(lambda: statuses("the-second-token-of-an") == {200})
+
+    assert statuses("the-first-token-of-all") == {401}
+    assert children(process) == before

@@ -51,7 +51,7 @@ def add(
     token = secrets.token_urlsafe(32)
     words = [tenant, HASH + digest_of(token), *roles, *([f"user={user}"] if user else [])]
     words += [f"expires={_end(expires)}"] if expires else []
-    with _changing(Path(file)) as lines:
+    with _changing(Path(file), creates=True) as lines:
         lines.append(" ".join([*words, f"ends={token[-MAX_ENDS_CHARS:]}"]))
     if context.json:
         context.terminal.json({"id": digest_of(token)[:ID_CHARS], "token": token})
@@ -131,7 +131,7 @@ def _iso(at: float) -> str:
 
 
 @contextlib.contextmanager
-def _changing(file: Path) -> Iterator[list[str]]:
+def _changing(file: Path, *, creates: bool = False) -> Iterator[list[str]]:
     """Yield the lines of a token file, to be changed in place; no other program changes them meanwhile.
 
     Raises:
@@ -140,7 +140,7 @@ def _changing(file: Path) -> Iterator[list[str]]:
     try:
         file = Path(os.path.realpath(file))
         with _locked(file.parent):
-            if not file.exists():
+            if creates and not file.exists():
                 os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             read_token_file(file)
             lines = file.read_text("utf-8-sig").splitlines()
