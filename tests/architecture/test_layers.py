@@ -72,6 +72,7 @@ HOMES = {
     "tomlkit": ("flexchat_web/config/",),
     "opentelemetry": ("flexchat_otel/",),
     "markdown_it": ("flexchat_web/",),
+    "jwt": ("flexchat_web/access_tokens.py", "flexchat_web/authentication.py"),
     "argparse": (),
     "click": (
         "flexchat_cli/",

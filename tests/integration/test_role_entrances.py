@@ -21,7 +21,6 @@ from flexchat.host import current_principal
 from flexchat_cli.entry_points import installed_commands
 from flexchat_cli.main import OWN, main
 from flexchat_web import create_app
-from flexchat_web.identity import Identity
 from flexchat_web.serving import Settings
 from mcp_fixtures import META, MODERN, message_of
 
@@ -238,8 +237,10 @@ async def open_client(tmp_path):
     async with contextlib.AsyncExitStack() as stack:
 
         async def open_client(role, **settings):
-            identities = {} if role is None else {TOKEN: Identity(principal=principal_with(role))}
-            settings = Settings(tokens={TOKEN: "default"}, identities=identities, resume=False, **settings)
+            file = tmp_path / "tokens"
+            file.write_text(f"default {TOKEN} {role} user=ann\n")
+            known = {"tokens": {TOKEN: "default"}} if role is None else {"token_file": file}
+            settings = Settings(**known, resume=False, **settings)
             app = create_app(make_config(tmp_path), settings=settings)
             stack.push_async_callback(app.aclose)
             transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)

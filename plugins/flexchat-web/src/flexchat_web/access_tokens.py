@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import attrs
-from flexchat.host import Mask, read_file
+from flexchat.host import read_file
 from flexchat.plugin import FetchError, FetchRequest
 
 from .problems import ApiError
@@ -23,8 +23,6 @@ from .serve_settings import is_protected
 
 if TYPE_CHECKING:
     import jwt
-
-    from .serving import Serving
 
 log = logging.getLogger(__name__)
 
@@ -63,10 +61,14 @@ class Trust:
 
 
 class TokenVerifier:
-    """Verifies tokens. There is one for a server, so that what shares an issuer shares its keys."""
+    """Verifies tokens. There is one for a server, so that what shares an issuer shares its keys.
 
-    def __init__(self, serving: Serving) -> None:
-        self._serving = serving
+    Args:
+        create_fetcher: Makes a client, given addresses that need not be public.
+    """
+
+    def __init__(self, create_fetcher: Callable[[list[str]], Any]) -> None:
+        self._create_fetcher = create_fetcher
         self._keys: dict[tuple[str, str | Path | None], KeySet] = {}
         self._fetchers: list[Any] = []
 
@@ -129,8 +131,7 @@ class TokenVerifier:
     def _fetches(self, trust: Trust) -> Callable[[], Awaitable[tuple[jwt.PyJWK, ...]]]:
         # Addresses that the operator has written may be private; those that a document names, if [network] allows it.
         own = [_host_of(url) for url in (trust.issuer, trust.jwks) if isinstance(url, str)]
-        kind = self._serving.plugins.fetchers.by_name["fetcher"]
-        fetcher = kind.create([*self._serving.allowed_addresses, *own], None, Mask())
+        fetcher = self._create_fetcher(own)
         self._fetchers.append(fetcher)
 
         async def get(url: str) -> Mapping[str, Any]:

@@ -7,9 +7,9 @@ import hmac
 import ipaddress
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flexchat import ConfigError, Problem
 from starlette.types import Scope
@@ -19,9 +19,6 @@ from .identity import Identity, identity_of
 from .problems import ApiError
 from .serve_settings import JwtSettings, ProxySettings, ServeSettings
 from .token_file import TokenFileError, TokenLine, digest_of, read_token_file
-
-if TYPE_CHECKING:
-    from .serving import Serving
 
 log = logging.getLogger(__name__)
 
@@ -35,21 +32,31 @@ class Authentication:
 
     Args:
         table: The configuration's [serve]. It is read once: who is admitted does not change with a configuration.
+        folder: Where its relative paths start.
+        tokens, token_file, trusted_proxies: As in the server's Settings.
 
     Raises:
         ConfigError, TokenFileError: It cannot be done as the operator has set it.
     """
 
-    def __init__(self, serving: Serving, table: ServeSettings | None) -> None:
-        settings = serving.settings
-        self._serving, self._file = serving, settings.token_file
-        fixed = [Identity(tenant=tenant, token_digest=digest_of(token)) for token, tenant in settings.tokens.items()]
+    def __init__(
+        self,
+        table: ServeSettings | None,
+        folder: Path,
+        verifier: TokenVerifier,
+        *,
+        tokens: Mapping[str, str],
+        token_file: Path | None,
+        trusted_proxies: Iterable[str],
+    ) -> None:
+        self.verifier, self._file, self._given = verifier, token_file, tuple(tokens)
+        fixed = [Identity(tenant=tenant, token_digest=digest_of(token)) for token, tenant in tokens.items()]
         self._fixed = {identity.token_digest: identity for identity in fixed}
         self._lines: tuple[TokenLine, ...] = ()
         self._tokens: Mapping[str, Identity] = self._fixed
         self._jwt, self._proxy = (table.jwt, table.proxy) if table is not None else (None, None)
-        self._trusted = [*map(ipaddress.ip_network, settings.trusted_proxies)]
-        self._trust = None if self._jwt is None else _trust_of(self._jwt, serving.folder)
+        self._trusted = [*map(ipaddress.ip_network, trusted_proxies)]
+        self._trust = None if self._jwt is None else _trust_of(self._jwt, folder)
         if self._proxy is not None:
             self._check_proxy()
         if self._trust is not None:
@@ -76,7 +83,7 @@ class Authentication:
     @property
     def plain_tokens(self) -> tuple[str, ...]:
         """The tokens that are known, for masks: a file may have hashes only."""
-        return (*self._serving.settings.tokens, *(line.token for line in self._lines if line.token))
+        return (*self._given, *(line.token for line in self._lines if line.token))
 
     @property
     def digests(self) -> Iterator[str]:
@@ -117,7 +124,7 @@ class Authentication:
         if not bearer or (identity := self.of_token(bearer)) is not None or self._jwt is None or self._trust is None:
             return self.of_token(bearer) if bearer else None
         try:
-            claims = await self._serving.shared(TokenVerifier).verify(bearer, self._trust)
+            claims = await self.verifier.verify(bearer, self._trust)
             return _of_claims(self._jwt, claims)
         except ValueError as error:
             log.info("a token of the identity provider is refused: %s", error)
@@ -161,7 +168,7 @@ class Authentication:
     def _read_keys(self) -> None:
         assert self._trust is not None
         try:
-            self._serving.shared(TokenVerifier).read_keys(self._trust)
+            self.verifier.read_keys(self._trust)
         except OSError as error:
             raise ValueError(f"{self._trust.jwks}: {error.strerror or error}") from None
         except json.JSONDecodeError as error:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from flexchat.host import ConfigDocument
     from starlette.types import Receive, Scope, Send
 
-    from .access_tokens import TokenError as _TokenError
-    from .access_tokens import TokenVerifier as _TokenVerifier
     from .access_tokens import Trust as _Trust
     from .apart import Apart as _Apart
     from .identity import Identity as _Identity
@@ -387,17 +385,8 @@ class Web(Protocol):
     Admission: type[_Admission]
     """A mounted app's judgement of a token."""
 
-    TokenVerifier: type[_TokenVerifier]
-    """Verifies tokens of identity providers: ``await serving.shared(web.TokenVerifier).verify(token, trust)``."""
-
     Trust: type[_Trust]
-    """Whose tokens are accepted."""
-
-    TokenError: type[_TokenError]
-    """A token is refused."""
-
-    identity_of: Callable[[object, object, Iterable[object]], _Identity]
-    """Checks the names of tenant, user and roles that come with a token; raises ValueError."""
+    """Whose tokens are accepted by ``serving.authentication.verifier.verify(token, trust)``."""
 
     ModelFact: type[_ModelFact]
     """A fact about each model in the list of models."""
@@ -428,6 +417,13 @@ class Web(Protocol):
 
     TURN_PROBLEMS: tuple[int, ...]
     """Statuses of the problems of an operation that runs a turn; see Operation.problems."""
+
+    def identity_of(self, tenant: object, name: object, roles: Iterable[object]) -> _Identity:
+        """Check the names that come with a token.
+
+        Raises:
+            ValueError: One is no name.
+        """
 
     def encoded(self, data: Any) -> bytes:
         """Encode data as JSON."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from .access_tokens import TokenError as TokenError
-from .access_tokens import TokenVerifier as TokenVerifier
 from .access_tokens import Trust as Trust
 from .apart import Apart as Apart
 from .api.events import events_of as events_of

@@ -16,6 +16,7 @@ import attrs
 from flexchat import ConfigError, FlexChat, Problem, host
 from flexchat.host import MAX_BYTES, ConfigDocument, ReadConfig, read_file
 
+from .access_tokens import TokenVerifier
 from .authentication import Authentication
 from .kept_databases import databases_of_chat
 from .serve_settings import TABLE
@@ -165,7 +166,14 @@ class Serving:
         self._seen: _Seen | None = _UNKNOWN, read.digest
         self._current = self._put_in_force(chat)
         self._table = chat.config.tables.get(TABLE)
-        self.authentication = Authentication(self, self._table)
+        self.authentication = Authentication(
+            self._table,
+            self.folder,
+            TokenVerifier(self._create_fetcher),
+            tokens=settings.tokens,
+            token_file=settings.token_file,
+            trusted_proxies=settings.trusted_proxies,
+        )
 
     @contextlib.asynccontextmanager
     async def chat(self) -> AsyncIterator[FlexChat]:
@@ -199,11 +207,6 @@ class Serving:
         for token in self.authentication.plain_tokens:
             text = text.replace(token, "***")
         return self._current.chat.mask(text)
-
-    @property
-    def allowed_addresses(self) -> tuple[str, ...]:
-        """The addresses that need not be public."""
-        return self._current.chat.config.network.allow
 
     def facts(self) -> Facts | None:
         """Return the data from which another process rebuilds this; None if its plugins could differ."""
@@ -297,6 +300,7 @@ class Serving:
 
     async def aclose(self) -> None:
         """Close everything, even chats in use."""
+        await self.authentication.verifier.aclose()
         while self._kept:
             instance = self._kept.popitem()[1]
             if hasattr(instance, "aclose"):
@@ -304,6 +308,10 @@ class Serving:
         for loan in list(self._loans):
             self._loans.discard(loan)
             await loan.chat.aclose()
+
+    def _create_fetcher(self, addresses: list[str]) -> Any:
+        allow = [*self._current.chat.config.network.allow, *addresses]
+        return self.plugins.fetchers.by_name["fetcher"].create(allow, None, host.Mask())
 
     def _read(
         self, source: Path | ReadConfig | ConfigDocument | Mapping[str, Any]

@@ -27,7 +27,7 @@ async def admit(web: Web, serving: Serving, oauth: ServerOAuth, token: str) -> A
         issuer=oauth.issuer, audience=oauth.resource, jwks=oauth.jwks_url, algorithms=tuple(oauth.algorithms)
     )
     try:
-        claims = await serving.shared(web.TokenVerifier).verify(token, trust)
+        claims = await serving.authentication.verifier.verify(token, trust)
         roles = claims.get(oauth.roles_claim, []) if oauth.roles_claim is not None else []
         if not isinstance(roles, list):
             raise ValueError(f"its claim {oauth.roles_claim} is no list of roles")
