@@ -145,6 +145,7 @@ CLI_NONE = {
         *("config schema", "completion", "new", "plugins verify", "cases check", "cases import", "cases list"),
         *("validations export", "validations import", "validations list", "validations show", "tools diff"),
         *("tools accept", "tools import", "mcp add", "mcp import", "mcp list", "mcp login", "mcp logout", "models"),
+        *("tokens add", "tokens list", "tokens remove"),
     ],
     "descriptions that a server sends, before any is accepted": [
         *("mcp doctor", "mcp inspect", "mcp prompts", "mcp resources"),
