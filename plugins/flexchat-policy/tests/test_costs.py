@@ -199,7 +199,7 @@ async def test_costs_need_a_permission_where_there_are_roles(tmp_path, told, cli
         if may_see:
             chat.require("view_costs")
         else:
-            with pytest.raises(NotPermittedError, match="view_costs|no identity"):
+            with pytest.raises(NotPermittedError, match=r"view_costs|no identity"):
                 chat.require("view_costs")
     finally:
         current_principal.reset(token)
