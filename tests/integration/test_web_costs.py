@@ -92,3 +92,25 @@ def test_a_turn_that_did_not_end_is_not_said_to_be_free(visit, serve, chat_serve
     page.reload()
     expect(page.locator(".facts .money")).to_have_text("not priced")
     expect(page.locator(".conversation-price .money")).to_have_text("not priced")
+
+
+def test_what_was_spent_is_added_up_on_the_page_activity(visit, serve, chat_server):
+    """While there are budgets: exactly, by the name that is picked; what has no price is named."""
+    chat_server.replies = [{"content": "It is 5."}]
+    budget = '\n[[budgets]]\nscope = "all"\nper = "day"\ncalls = 1000\n'
+    server = serve(CONFIG.replace("{url}", chat_server.url) + budget)
+    page = visit(server.url)
+    ask(page, "the sum of 2 and 3?")
+    expect(page.locator(".facts .money")).to_have_count(1)
+    ask(page, "And how are you?")
+    expect(page.locator(".facts .money")).to_have_count(2)
+
+    page = visit(f"{server.url}#/activity")
+    section = page.get_by_role("region", name="Costs")
+    expect(section.locator("tbody th")).to_have_text(["sums", "chat"])
+    expect(section.locator("tbody tr td:nth-child(2)")).to_have_text(["$0.012505", "unpriced"])
+    expect(section.locator("tfoot td").first).to_have_text("at least $0.012505")
+    expect(section).to_contain_text("no price is known: local/m-1")
+    section.get_by_label("Add up by").select_option("tenant")
+    expect(section.locator("tbody th")).to_have_text(["default"])
+    accessible(page)
