@@ -84,6 +84,7 @@ HOMES = {
         "flexchat_rag/commands/",
         "flexchat_mcp/commands/",
         "flexchat_approvals/commands/",
+        "flexchat_metrics/commands/",
         "flexchat_queue/commands/",
         "flexchat_policy/commands/",
     ),

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import attrs
 import pytest
+from flexchat.host import rate_interval as interval
 from flexchat_cli import check_config
 from flexchat_validation import cases
-from flexchat_validation.statistics import interval, verdict
+from flexchat_validation.statistics import verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "validation.md").read_text()

@@ -66,6 +66,8 @@ from .domain.media import (
 )
 from .domain.codec import message_from_dict as message_from_dict, message_to_dict as message_to_dict
 from .domain.questions import NOBODY as NOBODY
+from .domain.rates import is_proven as is_proven, rate_interval as rate_interval
+from .domain.tools import call_error_kind as call_error_kind
 from .domain.text import counted as counted, scrub as scrub, scrub_json as scrub_json
 from .errors import (
     ForgottenEventsError as ForgottenEventsError,

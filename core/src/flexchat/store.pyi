@@ -1,6 +1,11 @@
 """The public names of ``flexchat.store``, for type checkers and for the module itself."""
 
-from .conversations import effect_rows as effect_rows, journal_rows as journal_rows, media_rows as media_rows
+from .conversations import (
+    effect_rows as effect_rows,
+    journal_rows as journal_rows,
+    media_rows as media_rows,
+    sum_rows as sum_rows,
+)
 from .domain import (
     Claim as Claim,
     Collection as Collection,
@@ -81,6 +86,7 @@ from .errors import (
 )
 from .files import data_folder as data_folder, located as located, open_file as open_file
 from .plugin.contracts import (
+    AddTurn as AddTurn,
     ConversationStore as ConversationStore,
     ConversationStoreType as ConversationStoreType,
     CounterStore as CounterStore,
@@ -102,6 +108,7 @@ from .plugin.contracts import (
     SendingJournal as SendingJournal,
     StoreDatabase as StoreDatabase,
     TurnJournal as TurnJournal,
+    TurnSums as TurnSums,
 )
 from .plugin.foreign import error_name as error_name, error_text as error_text
 from .plugin.hookspecs import hookimpl as hookimpl

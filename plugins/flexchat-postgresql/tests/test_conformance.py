@@ -36,3 +36,8 @@ class TestPostgresqlMedia(conformance.PostgresqlMedia):
 @pytest.mark.slow
 class TestPostgresqlCounts(conformance.PostgresqlCounts):
     """The counters of the store "postgresql"."""
+
+
+@pytest.mark.slow
+class TestPostgresqlSums(conformance.PostgresqlSums):
+    """The hourly sums of the store "postgresql"."""

@@ -16,6 +16,7 @@ from flexchat_testing import (
     LedgerConformance,
     MediaConformance,
     PendingConformance,
+    TurnSumsConformance,
 )
 
 
@@ -78,6 +79,15 @@ class TestSqliteCounters(CounterConformance):
 
     async def set_clock(self, store: SqliteConversations, by_s: float) -> None:
         self.offset_s += by_s
+
+
+class TestSqliteTurnSums(TurnSumsConformance):
+    """In the conversations' file."""
+
+    supports = frozenset({"durable", "shared"})
+
+    def make_store(self, folder: Path) -> SqliteConversations:
+        return SqliteConversations(folder / "conversations.db")
 
 
 class TestCountersInMemory(CounterConformance):

@@ -5,7 +5,8 @@ import random
 from functools import cache
 
 import pytest
-from flexchat_validation.statistics import FAR, FAR_TIMES, LINE, MAX_MORE, interval, verdict
+from flexchat.host import rate_interval as interval
+from flexchat_validation.statistics import FAR, FAR_TIMES, LINE, MAX_MORE, verdict
 from hypothesis import given
 from hypothesis import strategies as st
 

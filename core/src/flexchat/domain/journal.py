@@ -26,8 +26,8 @@ class JournalEntry:
 
     Attributes:
         number: From 1, without gaps.
-        kind: "accepted", "started", "phase", "rule", "request", "answer", "tool", "question", "reply" or
-            "resumed".
+        kind: "accepted", "started", "phase", "rule", "request", "answer", "tool", "limit", "question",
+            "reply" or "resumed".
         data: JSON data; its content depends on the kind: see flexchat/turn/journal.py.
         at: When it was noted: ISO 8601, UTC.
         media: When it is written, the bytes of media by their digests, if the journal keeps them apart from the data.

@@ -363,6 +363,24 @@ class ToolResult:
         return {**extras, "left_out": [*self.left_out]} if self.left_out else extras
 
 
+def call_error_kind(error: str) -> str:
+    """Return the kind of a failed call, one of few, from ToolResult.error.
+
+    "not_found", "invalid_arguments", "timeout", "refused" (before it ran) or "tool_error".
+    """
+    for kind, beginnings in _ERRORS.items():
+        if error.startswith(beginnings):
+            return kind
+    return "not_found" if error.endswith("not found") else "tool_error"
+
+
+_ERRORS = {
+    "invalid_arguments": ("Invalid parameters", "Invalid tool arguments"),
+    "timeout": ("Tool execution timed out",),
+    "refused": ("Not executed", "plugin "),
+}
+
+
 @attrs.frozen(kw_only=True)
 class ToolCallRecord:
     """One tool call as the response reports it.

@@ -431,6 +431,37 @@ class CounterStore(Protocol):
         """Extend an owner's lease to this many seconds from now. Blocks: it is called in a thread of its own."""
 
 
+AddTurn = Callable[[dict[str, int], JournaledTurn, Sequence[JournalEntry]], None]
+"""Adds a turn that has ended to the values of its hour, given its steps of the kinds in sum_rows.SUMMED_KINDS."""
+
+
+class TurnSums(Protocol):
+    """Sums of the turns that have ended, by hour and tenant, in a journal's database. They outlive the turns.
+
+    A journal that has them has this as its attribute ``sums``. Every method may raise StorageError.
+    """
+
+    async def add(self, add: AddTurn, *, limit: int = 200) -> int:
+        """Add the oldest turns that are in no sum yet, each exactly once, whatever is killed.
+
+        Args:
+            add: May be called again for a turn whose transaction failed. What it raises is raised, and adds nothing.
+            limit: How many turns at most; each is marked in the transaction that writes the sums.
+
+        Returns:
+            How many were there; 0 if all turns that have ended are in the sums. Another process may have added some.
+        """
+
+    async def read(self, *, tenant: str | None = None, since_s: float = 0.0) -> Sequence[HourlySum]:
+        """Return the sums of the hours that end after a time in seconds since 1970, oldest first.
+
+        Their labels are {"tenant": …}.
+
+        Args:
+            tenant: Whose; None for all.
+        """
+
+
 @attrs.frozen(kw_only=True)
 class MediaLimits:
     """What a model accepts as media of messages; a limit of None is unknown, and not checked.

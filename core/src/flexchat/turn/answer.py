@@ -78,6 +78,8 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
         return await _finish(turn, options)
     log.warning("the tool loop was ended: %s", why)
     turn.warnings.append(f"the tool loop was ended: {why}")
+    if turn.journal is not None:
+        turn.journal.record_limit(why)
     return await _answer_at_limit(turn, options)
 
 

@@ -10,14 +10,15 @@ rule      index, outcome (of the phase's record): the rule that was chosen; tool
 request   llm, model, messages (how many): a model is about to be asked
 answer    result (ChatResult), llm, model, fallback, elapsed_ms, price (Price, or null), asked_for_form, warnings
 tool      iteration, index, record (ToolCallRecord), wrote (this tool, or an earlier one, must not run twice)
+limit     why: the tool loop was ended, and the model did not finish by itself
 question  iteration, index, place (of its call), call (digest of its tool and arguments), question (Question),
           unchanged (true if its tool has started, and changed nothing yet): a person is about to be asked
 reply     iteration, index, id (of the question), reply (Reply)
 resumed   config, packages: the turn goes on
 
 A turn is resumed by running it again: each phase, answer and call that the journal has is read from it instead of being
-made once more. "request" and "resumed" are for people, and "started" is written with the first step that must survive:
-a turn that ends before it has left nothing.
+made once more. "request", "limit" and "resumed" are for people, and "started" is written with the first step that must
+survive: a turn that ends before it has left nothing.
 """
 
 from __future__ import annotations
@@ -165,6 +166,11 @@ class Journal:
     def record_resumption(self) -> None:
         """Note that the turn goes on."""
         self.add("resumed", **self._run_by)
+
+    def record_limit(self, why: str) -> None:
+        """Note that the tool loop was ended, unless that was noted before."""
+        if all(entry.kind != "limit" for entry in self._recorded):
+            self.add("limit", why=why)
 
     def add(self, kind: str, **data: Any) -> None:
         """Note a step; ``flush`` writes it."""

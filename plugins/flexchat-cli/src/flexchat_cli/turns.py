@@ -149,6 +149,8 @@ def _format_step(kind: str, data: Mapping[str, Any]) -> str:
             result = data["record"]["result"]
             outcome = result["error"] if "error" in result else result.get("result")
             return f"{data['record']['tool']}: {outcome}"
+        case "limit":
+            return str(data["why"])
         case "question":
             return f"{data['question']['id'][:SHORT_ID]}: {data['question']['message']}"
         case "reply":

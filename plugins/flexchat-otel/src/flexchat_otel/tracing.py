@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 import attrs
 from flexchat import ChatOptions, Embeddings, Message, PhaseRecord, Turn, TurnInfo
-from flexchat.host import current_traceparent, current_turn
+from flexchat.host import call_error_kind, current_traceparent, current_turn
 from flexchat.plugin import AppInfo, Call, CallSuspended, ChatResult, Rest, ServiceRequest, Stage, ToolResult, hookimpl
 from opentelemetry import context as otel
 from opentelemetry import metrics, trace
@@ -28,23 +28,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _current: contextvars.ContextVar[TurnSpans | None] = contextvars.ContextVar("flexchat_otel", default=None)
 _ERROR = Status(StatusCode.ERROR)
-
-
-def error_kind(result: ToolResult) -> str | None:
-    """Return the kind of a failed call, of few different ones; None for one that succeeded."""
-    if result.success:
-        return None
-    for kind, beginnings in _ERRORS.items():
-        if (result.error or "").startswith(beginnings):
-            return kind
-    return "not_found" if (result.error or "").endswith("not found") else "tool_error"
-
-
-_ERRORS = {
-    "invalid_arguments": ("Invalid parameters", "Invalid tool arguments"),
-    "timeout": ("Tool execution timed out",),
-    "refused": ("Not executed", "plugin "),
-}
 
 
 def traceparent_of(context: SpanContext) -> str:
@@ -471,7 +454,7 @@ class ToolSpans:
     def _end(self, call: Call, span: Span | None, began: int, facts: dict[str, Any], outcome: Any) -> None:
         now, observer = time.time_ns(), self.observer
         if isinstance(outcome, ToolResult):
-            facts["error"] = error_kind(outcome)
+            facts["error"] = None if outcome.success else call_error_kind(outcome.error or "")
         elif not isinstance(outcome, CallSuspended):
             facts["error"] = type(outcome).__name__
         if span is not None:

@@ -22,6 +22,7 @@ from flexchat_testing import (
     LedgerConformance,
     MediaConformance,
     PendingConformance,
+    TurnSumsConformance,
 )
 
 from .config import PostgresqlConfig
@@ -93,6 +94,16 @@ class PostgresqlCounts(CounterConformance):
         change = "CREATE OR REPLACE FUNCTION {s}.counter_now() RETURNS bigint LANGUAGE sql AS $$ SELECT "
         change += f"((extract(epoch FROM clock_timestamp()) + ({by_s})) * 1000000)::bigint $$"
         await store.connections.repeated(lambda connection: connection.execute(change))
+
+
+class PostgresqlSums(TurnSumsConformance):
+    """The hourly sums of the store "postgresql"."""
+
+    supports = frozenset({"durable", "shared"})
+
+    def make_store(self, folder: Path) -> PostgresqlConversations:
+        """Return a store with a schema of its own for each folder."""
+        return PostgresqlConversations(PostgresqlConfig(**settings_of(folder)))
 
 
 class PostgresqlEffects(LedgerConformance):

@@ -35,6 +35,7 @@ from . import media as media_rows
 from . import questions as question_rows
 from .connections import Connection, Connections, Row
 from .owners import LIVES, WITH_CLAIM, Renewer, extend, lease
+from .sums import PostgresqlTurnSums
 from .watching import Notices
 
 _STATE: LiteralString = f"CASE WHEN state = 'running' AND NOT {LIVES} THEN 'interrupted' ELSE state END"
@@ -195,6 +196,7 @@ class PostgresqlJournal:
         self._connections, self._renewer = connections, renewer
         self.notices = Notices(connections)
         self.media = media_rows.PostgresqlMedia(connections)
+        self.sums = PostgresqlTurnSums(connections)
         self._recent: dict[str, builtins.list[tuple[float, _Row]]] = {}
 
     async def write(

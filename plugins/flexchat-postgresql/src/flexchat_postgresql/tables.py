@@ -6,7 +6,7 @@ from typing import LiteralString
 
 from flexchat.store import MAX_RESUMES, effect_rows, journal_rows
 
-from . import counters
+from . import counters, sums
 
 # Searched text is case-folded before it is stored: case folding in the database depends on its locale.
 CONVERSATIONS: tuple[LiteralString, ...] = (
@@ -242,6 +242,7 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
     """
     ALTER TABLE {s}.journal_turns ADD COLUMN format int NOT NULL DEFAULT 1
     """,
+    sums.TABLES,
 )
 
 COMPATIBLE_FROM = 12

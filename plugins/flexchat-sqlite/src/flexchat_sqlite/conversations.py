@@ -22,6 +22,7 @@ from flexchat.errors import StorageError, UnknownConversationError
 from . import counters as sqlite_counters
 from . import ledger as sqlite_ledger
 from . import media as media_rows
+from . import sums as turn_sums
 from .database import Database
 from .journal import (
     CHANGE_TABLES,
@@ -96,6 +97,7 @@ _MIGRATIONS = (
     media_rows.TABLES,
     sqlite_counters.TABLES,
     JOURNAL_FORMATS,
+    turn_sums.TABLES,
 )
 
 # Steps that a FlexChat must know to use the newest schema. Each later one only adds to it, so that the versions before

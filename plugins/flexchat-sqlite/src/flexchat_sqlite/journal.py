@@ -29,6 +29,7 @@ from . import media as media_rows
 from . import questions as question_rows
 from .database import Database
 from .ledger import renew
+from .sums import SqliteTurnSums
 
 TABLES = """
 CREATE TABLE journal_turns (
@@ -202,6 +203,7 @@ class SqliteJournal:
         self.database = database
         self._closes = closes
         self.media = media_rows.SqliteMedia(database)
+        self.sums = SqliteTurnSums(database)
 
     async def write(
         self,

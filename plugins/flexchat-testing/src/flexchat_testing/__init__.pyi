@@ -17,6 +17,7 @@ from .laws.recordings import RecordedExchange as RecordedExchange, RecordingConf
 from .laws.retriever import RetrieverConformance as RetrieverConformance
 from .laws.tool_source import ToolSourceConformance as ToolSourceConformance
 from .laws.turn_journal import JournalConformance as JournalConformance
+from .laws.turn_sums import TurnSumsConformance as TurnSumsConformance
 from .recorder import RecordedEvent as RecordedEvent, RecordedEvents as RecordedEvents
 from .replay import ReplayTransport as ReplayTransport
 from .scripted import ScriptedProvider as ScriptedProvider, calls as calls, says as says

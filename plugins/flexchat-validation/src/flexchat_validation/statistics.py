@@ -10,9 +10,7 @@ Wilson's interval is too short at the top for few tests near the line: one failu
 So a planned "not validated" also needs a probability of so few successes, at a rate of 0.8, of at most 2.5 %. A planned
 "validated" needs no such help: for up to 300 tests it is wrong in at most 2.9 % at a rate of 0.8.
 
-Sources: Wilson 1927; Brown, Cai and DasGupta 2001, "Interval Estimation for a Binomial Proportion"; Ramdas, Grünwald,
-Vovk and Shafer 2023, "Game-Theoretic Statistics and Safe Anytime-Valid Inference". The figures are computed in the
-tests.
+The figures are computed in the tests; the sources are named in flexchat/domain/rates.py.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ import math
 from typing import Literal
 
 import attrs
+from flexchat.host import is_proven, rate_interval
 
 Status = Literal["validated", "not_validated", "undecided"]
 
@@ -34,7 +33,6 @@ FAR, FAR_TIMES = 100, 20
 """Further tests that are not shown either if they exceed the tests so far by this factor: six cannot predict 1,608."""
 
 _LINE = f"{LINE * 100:.0f} %"
-_Z = 1.959964  # 97.5 % quantile of the normal distribution
 _WRONG = 0.025  # on each side
 _GRID = 20
 _ABOVE = tuple(LINE + (1 - LINE) * (i + 1) / _GRID for i in range(_GRID))
@@ -70,20 +68,6 @@ class Verdict:
         return attrs.evolve(self, status="undecided", more=None, lacking=lacking, reason=f"{counts}: {lacking}")
 
 
-def interval(successes: float, tests: float) -> tuple[float, float]:
-    """Return the 95 % Wilson interval of the rate; (0, 1) without tests."""
-    if not tests:
-        return 0.0, 1.0
-    rate, square = successes / tests, _Z * _Z
-    center = rate + square / (2 * tests)
-    reach = _Z * math.sqrt(rate * (1 - rate) / tests + square / (4 * tests * tests))
-    scale = 1 + square / tests
-    return (
-        0.0 if successes == 0 else max(0.0, (center - reach) / scale),
-        1.0 if successes == tests else min(1.0, (center + reach) / scale),
-    )
-
-
 def verdict(successes: int, tests: int, *, planned: int | None = None, planned_successes: int | None = None) -> Verdict:
     """Compute the verdict on a number of tests.
 
@@ -99,7 +83,7 @@ def verdict(successes: int, tests: int, *, planned: int | None = None, planned_s
     first = _first_look(planned, planned_successes) if planned and tests > planned else "undecided"
     status = _status(successes, tests, planned, first)
     more = _more(successes, tests, planned, first) if status == "undecided" and tests else None
-    low, high = interval(successes, tests)
+    low, high = rate_interval(successes, tests)
     far = more is not None and more > max(FAR, FAR_TIMES * tests)
     lacking = _lacking(successes, tests, more, fixed=tests == planned) if status == "undecided" and tests else ""
     if far:
@@ -122,28 +106,22 @@ def _first_look(planned: int, successes: int | None) -> Status:
 
 
 def _status(successes: float, tests: float, planned: int | None, first: Status) -> Status:
-    low, high = interval(successes, tests)
+    low, high = rate_interval(successes, tests)
     failures, is_planned = tests - successes, tests == planned
-    if low >= LINE and (is_planned or first == "validated" or _proves(_ABOVE, successes, failures)):
+    if low >= LINE and (
+        is_planned or first == "validated" or is_proven(_ABOVE, LINE, successes, failures, wrong=_WRONG)
+    ):
         return "validated"
     if high < LINE and (
         first == "not_validated"
-        or (_at_most(successes, tests) <= _WRONG if is_planned else _proves(_BELOW, successes, failures))
+        or (
+            _at_most(successes, tests) <= _WRONG
+            if is_planned
+            else is_proven(_BELOW, LINE, successes, failures, wrong=_WRONG)
+        )
     ):
         return "not_validated"
     return "undecided"
-
-
-def _proves(rates: tuple[float, ...], successes: float, failures: float) -> bool:
-    """Return whether the evidence for these rates, all equally likely, reaches 1 / _WRONG."""
-    logs = [
-        (successes * math.log(rate / LINE) if successes else 0.0)
-        + (failures * math.log((1 - rate) / (1 - LINE)) if failures else 0.0)
-        for rate in rates
-        if not ((successes and rate == 0) or (failures and rate == 1))
-    ]
-    top = max(logs)
-    return top + math.log(sum(math.exp(x - top) for x in logs) / len(rates)) >= -math.log(_WRONG)
 
 
 def _at_most(successes: float, tests: float) -> float:
@@ -192,7 +170,7 @@ def _lacking(successes: int, tests: int, more: int | None, *, fixed: bool) -> st
     if more is None:
         return f"too near to {_LINE} to be distinguished from it"
     side = _LINE if successes > LINE * tests else f"less than {_LINE}"
-    low, high = interval(successes, tests)
+    low, high = rate_interval(successes, tests)
     if not fixed and (low >= LINE or high < LINE):
         return f"their number was not fixed beforehand, so they are not enough to be sure of {side}"
     return f"too few to be sure of {side}"
@@ -201,7 +179,7 @@ def _lacking(successes: int, tests: int, more: int | None, *, fixed: bool) -> st
 def _reason(status: Status, successes: int, tests: int, more: int | None, lacking: str) -> str:
     if not tests:
         return "not tested"
-    counts = _summarise(successes, tests, *interval(successes, tests))
+    counts = _summarise(successes, tests, *rate_interval(successes, tests))
     if status != "undecided":
         return f"{counts}: {'above' if status == 'validated' else 'below'} the line of {_LINE}"
     return f"{counts}: {lacking}" + (f", {more} more like these would do" if more is not None else "")

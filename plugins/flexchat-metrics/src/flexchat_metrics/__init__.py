@@ -1,0 +1,1 @@
+"""Statistics and objectives of FlexChat's turns."""

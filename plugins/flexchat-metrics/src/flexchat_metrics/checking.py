@@ -1,0 +1,44 @@
+"""Checks of objectives: targets that do not exist, and figures that a target does not have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flexchat.host import did_you_mean
+from flexchat.plugin import CheckedConfig
+
+_FIGURES = {"tool": ("success", "p95_ms"), "rule": ("done", "p95_ms")}
+
+
+def check_objectives(read: CheckedConfig) -> None:
+    """Report targets that are neither a tool nor a rule with a name, and objectives without a figure."""
+    rules = [rule.name for rule in read.config.responses if rule.name]
+    for target, objective in read.config.tables["slo"].items():
+        path = ("slo", target)
+        kind, _, name = target.partition(".")
+        if kind not in _FIGURES or not name:
+            hint = did_you_mean(target, [*(f"rule.{rule}" for rule in rules), *(f"{each}." for each in _FIGURES)])
+            read.problem(path, f'an objective is about "tool.NAME" or "rule.NAME"{hint}')
+            continue
+        figures = [each for each in ("success", "done", "p95_ms") if getattr(objective, each) is not None]
+        for figure in figures:
+            if figure not in _FIGURES[kind]:
+                read.problem((*path, figure), f"a {kind} has {' and '.join(_FIGURES[kind])}, not {figure}")
+        if not figures:
+            read.problem(path, f"it requires nothing: write {' or '.join(_FIGURES[kind])}")
+        if kind == "rule" and name not in rules:
+            known = f" (rules: {', '.join(rules) or 'none has a name'})"
+            read.problem(path, f"no rule is called '{name}'{did_you_mean(name, rules) or known}")
+    if read.config.conversations is None:
+        read.problem(("slo",), "objectives need the journal of kept turns: add a table [conversations]")
+
+
+def review_tools(read: CheckedConfig, parts: Any) -> None:
+    """Note tools that do not exist, as far as the tools are known."""
+    tables, registry = parts.config.tables, parts.tools.get_registry()
+    names = registry.names()
+    for target in tables.get("slo", ()):
+        kind, _, name = target.partition(".")
+        if kind == "tool" and name not in names:
+            known = f" (tools: {', '.join(sorted(names)[:10]) or 'none'})"
+            read.note(("slo", target), f"no tool is called '{name}'{did_you_mean(name, names) or known}")

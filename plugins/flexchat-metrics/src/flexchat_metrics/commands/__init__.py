@@ -1,0 +1,1 @@
+"""The commands ``flexchat stats`` and ``flexchat slo``."""
