@@ -92,6 +92,8 @@ READ_IT = {
     "tools lint": (),
     "tools list": (),
     "tools record": ("calculator", "expression=1+1"),
+    "slo": (),
+    "stats": (),
     "tools show": ("calculator",),
     "turns cancel": ("abc",),
     "turns list": (),

@@ -35,7 +35,7 @@ def sums_of(journal: object) -> TurnSums | None:
 
 
 def adder_of(chat: FlexChat) -> TurnAdder:
-    """Return what adds turns as a chat's table [stats] requires."""
+    """Make the adder that a chat's table [stats] requires."""
     stats: Stats = chat.config.tables.get("stats") or Stats()
     return TurnAdder(stats.argument_values, chat.mask)
 

@@ -105,7 +105,7 @@ def _judge_one(target: str, objective: Objective, start: float, sums: Sequence[H
 
 
 def state_of(line: float, surely_good: int, perhaps_good: int, tried: int) -> State:
-    """Return what counts prove about a line, however often they are looked at while they grow."""
+    """Judge counts by a line, however often they are looked at while they grow."""
     if perhaps_good < tried and is_proven(_below(line), line, perhaps_good, tried - perhaps_good, wrong=WRONG):
         return "violated"
     if surely_good and is_proven(_above(line), line, surely_good, tried - surely_good, wrong=WRONG):

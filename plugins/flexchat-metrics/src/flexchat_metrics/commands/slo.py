@@ -18,11 +18,12 @@ async def slo(context: CommandContext, tenant: str | None) -> int:
 
     Exit status 1: one is violated.
     """
-    async with open_sums(context) as (sums, chat, plugins):
-        objectives = chat.config.tables.get("slo")
-        if not objectives:
-            text = "there are no objectives: write some in [slo]"
-            raise UsageError(f'{text}, such as "tool.get_weather" = {{ success = 0.99 }}')
+    chat, plugins = context.open_tools()
+    objectives = chat.config.tables.get("slo")
+    if not objectives:
+        text = "there are no objectives: write some in [slo]"
+        raise UsageError(f'{text}, such as "tool.get_weather" = {{ success = 0.99 }}')
+    async with open_sums(context) as sums:
         verdicts = await judge(objectives, sums, tenant=tenant)
     violated = [each for each in verdicts if each.state == "violated"]
     await report_violations(plugins, violated)

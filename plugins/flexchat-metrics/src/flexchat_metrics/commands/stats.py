@@ -30,7 +30,7 @@ async def stats(context: CommandContext, by: str | None, since: str, tenant: str
         start_s = start_of(since)
     except ValueError as error:
         raise UsageError(f"--since: {error}") from None
-    async with open_sums(context) as (sums, _, _):
+    async with open_sums(context) as sums:
         report = report_of(await sums.read(tenant=tenant, since_s=start_s))
     kinds = (by,) if by else KINDS[:-1]
     data = report.to_dict(kinds)

@@ -6,25 +6,26 @@ import contextlib
 from collections.abc import AsyncIterator
 
 import flexchat_cli as cli
-from flexchat import FlexChat
-from flexchat.host import PluginHost
 from flexchat.store import TurnSums
 from flexchat_cli import CommandContext, UsageError
 
+from ..adding import TurnAdder
 from ..keeping import adder_of, bring_up_to_date, sums_of
 
 
 @contextlib.asynccontextmanager
-async def open_sums(context: CommandContext) -> AsyncIterator[tuple[TurnSums, FlexChat, PluginHost]]:
-    """Open them, with the chat of the configuration and its plugins.
+async def open_sums(context: CommandContext) -> AsyncIterator[TurnSums]:
+    """Open them, without the plugins if they are not needed: loading all takes longer than reading a year of sums.
 
     Raises:
         UsageError: The store keeps no sums.
     """
-    chat, plugins = context.open_tools()
+    table = context.config_data().get("stats")
+    # The secrets of a configuration, which are masked in values, are known once its plugins have read it.
+    add = adder_of(context.open_tools()[0]) if table else TurnAdder()
     async with contextlib.aclosing(cli.conversation_store(context)) as store:
         sums = sums_of(getattr(store, "journal", None))
         if sums is None:
             raise UsageError("the store of the conversations keeps no sums of turns")
-        await bring_up_to_date(sums, adder_of(chat))
-        yield sums, chat, plugins
+        await bring_up_to_date(sums, add)
+        yield sums
