@@ -90,6 +90,9 @@ async def measure(folder: Path, turns: int) -> None:
         flush=True,
     )
     await store.aclose()
+
+
+def time_commands(folder: Path) -> None:
     (folder / "flexchat.toml").write_text(CONFIG)
     for words in (["--version"], ["stats", "--since", "7d"], ["stats", "--since", "28d"]):
         times = []
@@ -105,6 +108,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=1_000_000)
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(measure(Path(folder), parser.parse_args().turns))
+        time_commands(Path(folder))
 
 
 if __name__ == "__main__":

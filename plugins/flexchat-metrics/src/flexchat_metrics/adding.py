@@ -159,7 +159,7 @@ def _add_round(series: _Series, one: Round) -> None:
 
 
 def _causes(records: Sequence[Mapping[str, Any]], unanswered: int) -> list[str]:
-    """List the likely causes of a turn's failure: calls that failed, else a request without an answer, else the turn."""
+    """List likely causes of a failure: calls that failed, else a request without an answer, else the turn."""
     failed = [(each["tool"], each["result"]) for each in records if not each["result"]["success"]]
     kinds = [(tool, call_error_kind(result.get("error") or "")) for tool, result in failed]
     return [f"{tool}: {kind}" for tool, kind in kinds if kind != "refused"] or ["model" if unanswered > 0 else "turn"]

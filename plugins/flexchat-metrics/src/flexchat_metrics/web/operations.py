@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from flexchat import FlexChat
-from flexchat.host import current_info
 from flexchat.store import TurnSums
 from flexchat_web.shapes import NUMBER, TABLE, TEXT, listed, record
 from flexchat_web.typing import Call, Operations, Reply
@@ -20,7 +19,7 @@ _STATS = record(
     {"since": str, **{f"{kind}s": listed(_ROW) for kind in KINDS[:-1]}, "objectives": listed(_VERDICT)},
 )
 
-operation = Operations("turns", problems=(403, 404, 503))
+operation = Operations("turns", problems=(403, 404, 503), permission="view_others")
 
 
 @operation(
@@ -39,7 +38,7 @@ async def stats(call: Call, chat: FlexChat) -> Reply:
     sums = await _sums(call, chat)
     report = report_of(await sums.read(tenant=call.tenant, since_s=start_s))
     verdicts = await judge(chat.config.tables.get("slo", {}), sums, tenant=call.tenant)
-    data = report.to_dict(KINDS[:-1], shows_costs=_may(call, chat, "view_costs"))
+    data = report.to_dict(KINDS[:-1], shows_costs=chat.permits("view_costs", tenant=call.tenant))
     return call.web.Json({"since": since, **data, "objectives": [each.to_dict() for each in verdicts]})
 
 
@@ -49,13 +48,11 @@ async def metrics(call: Call, chat: FlexChat) -> Reply:
     sums = await _sums(call, chat)
     report = report_of(await sums.read(tenant=call.tenant, since_s=month_start_s()))
     verdicts = await judge(chat.config.tables.get("slo", {}), sums, tenant=call.tenant)
-    text = format_metrics(report, verdicts, shows_costs=_may(call, chat, "view_costs"))
+    text = format_metrics(report, verdicts, shows_costs=chat.permits("view_costs", tenant=call.tenant))
     return call.web.Text(text, media_type=MEDIA_TYPE)
 
 
 async def _sums(call: Call, chat: FlexChat) -> TurnSums:
-    if not _may(call, chat, "view_others"):
-        raise call.web.ApiError(403, "figures are of everyone's turns: they need the permission 'view_others'")
     sums = sums_of(chat.journal)
     if sums is None:
         raise call.web.ApiError(
@@ -63,7 +60,3 @@ async def _sums(call: Call, chat: FlexChat) -> TurnSums:
         )
     await bring_up_to_date(sums, adder_of(chat))
     return sums
-
-
-def _may(call: Call, chat: FlexChat, permission: str) -> bool:
-    return not chat.hooks.restricts or chat.hooks.refusal(current_info(call.tenant), permission) is None
