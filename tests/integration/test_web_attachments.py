@@ -120,7 +120,7 @@ def shown(page):
     assert download.value.path().read_bytes() == NOTES["buffer"]
 
 
-@pytest.mark.parametrize(("size", "theme"), [(WIDE, "light"), (NARROW, "dark")])
+@pytest.mark.parametrize(("size", "theme"), [(WIDE, "light"), (NARROW, "light"), (NARROW, "dark")])
 def test_files_are_picked_sent_and_shown_when_the_page_is_opened_again(visit, serving, size, theme):
     server = serving()
     page = visit(server.url, size=size, theme=theme)
@@ -130,6 +130,9 @@ def test_files_are_picked_sent_and_shown_when_the_page_is_opened_again(visit, se
     expect(page.locator(".attachment-picture img")).to_have_count(1)
     accessible(page)
     fits(page)
+    assert page.evaluate(
+        "document.documentElement.scrollHeight <= innerHeight"
+    )  # the conversation scrolls, not the page
     page.get_by_label("Message", exact=True).fill("What is this?")
     page.keyboard.press("Enter")
     expect(page.locator(".answer")).to_contain_text("A gradient.")
