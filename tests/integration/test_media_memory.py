@@ -11,7 +11,7 @@ import tracemalloc
 
 import httpx
 import pytest
-from flexchat import FlexChat
+from flexchat import FlexChat, MediaPart
 from flexchat_anthropic.config import AnthropicConfig
 from flexchat_anthropic.provider import AnthropicProvider
 from flexchat_gemini.config import GeminiConfig
@@ -20,6 +20,7 @@ from flexchat_ollama.config import OllamaConfig
 from flexchat_ollama.provider import OllamaProvider
 from flexchat_openai.config import OpenAIConfig
 from flexchat_openai.provider import OpenAIProvider
+from flexchat_testing import ScriptedProvider
 from flexchat_web import create_app
 
 MAX_COPIES = 3.0
@@ -97,6 +98,28 @@ def copies_at_most(limit, size):
     finally:
         tracemalloc.stop()
     assert peak / size <= limit, f"{peak / size:.2f} copies at the peak"
+
+
+class Timed(ScriptedProvider):
+    """Makes a timer during each request, as a pooled connection does."""
+
+    def stream_chat(self, messages, model, options):
+        self.timer = asyncio.get_running_loop().call_later(600, print)
+        return super().stream_chat(messages, model, options)
+
+
+async def test_what_outlives_a_turn_does_not_keep_its_media():
+    """Timers and connections keep the context that they were made in, even cancelled ones until their time."""
+    config = {"llms": {"m": {"provider": "scripted"}}, "responses": [{"llm": "m", "model": "m"}]}
+    provider, data = Timed(["Seen."]), b"kept by a turn"
+
+    async with FlexChat.from_config(config, providers={"m": provider}) as chat:
+        assert [event async for event in chat.stream("Look", attachments=data)][-1].turn.content == "Seen."
+        provider.timer.cancel()
+        provider.requests.clear()
+        gc.collect()
+
+        assert [each for each in gc.get_objects() if isinstance(each, MediaPart) and each.data == data] == []
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from flexchat import (
     FlexChat,
     ForgottenAnswerError,
     KeyReusedError,
+    MediaPart,
     NestedTurnError,
     ProviderRateLimitError,
     StuckTurnError,
@@ -461,6 +462,21 @@ async def test_the_oldest_answers_are_forgotten_and_their_turns_do_not_run_again
         assert (await chat.respond("Hello", idempotency_key="b")).is_repeat
         await chat.respond("Hello", idempotency_key="c")
         assert not (await chat.respond("Hello", idempotency_key="a")).is_repeat, "beyond max_keys, the oldest is free"
+
+
+def files_of(size):
+    return [MediaPart(kind="text", mime_type="text/plain", data=b"x" * size)] if size else []
+
+
+async def test_the_media_of_remembered_answers_are_bounded(path, monkeypatch):
+    monkeypatch.setattr(keyed, "MAX_ANSWER_MEDIA_BYTES", 30)
+    async with chat_of(path, ScriptedProvider([says("Hi")], repeat=True)) as chat:
+        for name, size in (("a", 20), ("b", 0), ("c", 20), ("d", 1)):
+            await chat.respond("Hello", attachments=files_of(size), idempotency_key=name)
+        with pytest.raises(ForgottenAnswerError):
+            await chat.respond("Hello", attachments=files_of(20), idempotency_key="a")
+        for name, size in (("b", 0), ("c", 20), ("d", 1)):
+            assert (await chat.respond("Hello", attachments=files_of(size), idempotency_key=name)).is_repeat
 
 
 async def test_a_key_is_free_after_a_day(path, monkeypatch):

@@ -68,8 +68,51 @@ class RunningTurn(Protocol):
         """Return the result of a call that the turn's model was shown; None if there is none."""
 
 
-current_turn: contextvars.ContextVar[RunningTurn | None] = contextvars.ContextVar("flexchat_turn", default=None)
-"""The turn this code runs in; None outside turns."""
+@attrs.define
+class EndedTurn:
+    """What code that outlives a turn may know of it: its messages, and the media in them, are not kept for that."""
+
+    info: TurnInfo
+    root_id: str
+    is_interrupted: bool
+    cited: list[Cited] = attrs.field(factory=list)
+
+    async def earlier_result(self, call_id: str) -> EarlierResult | None:
+        """Return None: the turn has no messages any more."""
+
+
+class TurnPlace:
+    """A turn in a context. Timers and connections keep the context they were made in, often for minutes."""
+
+    __slots__ = ("_token", "turn")
+
+    def __init__(self, turn: RunningTurn) -> None:
+        self.turn = turn
+
+    def enter(self) -> None:
+        """Make it the turn this code runs in."""
+        self._token = _place.set(self)
+
+    def leave(self) -> None:
+        """Restore what was there before; copies of the context then hold an EndedTurn."""
+        turn = self.turn
+        self.turn = EndedTurn(turn.info, turn.root_id, turn.is_interrupted)
+        _place.reset(self._token)
+
+
+_place: contextvars.ContextVar[TurnPlace | None] = contextvars.ContextVar("flexchat_turn", default=None)
+
+
+class CurrentTurn:
+    """The turn that code runs in."""
+
+    def get(self) -> RunningTurn | None:
+        """Return the turn; None outside turns."""
+        place = _place.get()
+        return None if place is None else place.turn
+
+
+current_turn = CurrentTurn()
 
 current_traceparent: contextvars.ContextVar[str] = contextvars.ContextVar("flexchat_traceparent", default="")
 """The W3C trace context this code runs in, unchecked: set for a request of a client, by a turn, and by plugins that

@@ -46,6 +46,9 @@ MAX_KEYS = 100_000
 MAX_ANSWERS = 1_000
 """Of how many turns that are not kept a process remembers the answers; who repeats an older one gets an error."""
 
+MAX_ANSWER_MEDIA_BYTES = 64 * 1024 * 1024
+"""Of the media in those answers; the newest one is kept however large it is."""
+
 BEGINNING_S = 2.0
 """How long a turn of another process may take between binding its key and beginning."""
 
@@ -72,6 +75,7 @@ class _KeyEntry:
         end: How it ended; None while it runs, if its journal has it, or if it has been forgotten.
         until: When the key is free again, by the monotonic clock.
         turn: The turn, while it runs; None for one that this process has resumed.
+        media_bytes: Of ``end``.
     """
 
     id: str
@@ -82,6 +86,7 @@ class _KeyEntry:
     turn: ActiveTurn | None
     end: End | None = None
     has_side_effects: bool = True
+    media_bytes: int = 0
 
 
 class KeyMemory:
@@ -91,6 +96,7 @@ class KeyMemory:
         self._max_keys, self._max_answers = max_keys, max_answers
         self._entries: dict[_OwnerKey, _KeyEntry] = {}  # oldest first
         self._answers: dict[_OwnerKey, _KeyEntry] = {}
+        self._media_bytes = 0
         self._locks: weakref.WeakValueDictionary[_OwnerKey, asyncio.Lock] = weakref.WeakValueDictionary()
 
     def lock(self, owner_key: _OwnerKey) -> asyncio.Lock:
@@ -120,13 +126,29 @@ class KeyMemory:
         if entry.is_journaled or self._entries.get(owner_key) is not entry:
             return
         entry.end, self._answers[owner_key] = handle.end, entry
-        if len(self._answers) > self._max_answers:
+        entry.media_bytes = _media_bytes(handle.end)
+        self._media_bytes += entry.media_bytes
+        while len(self._answers) > self._max_answers or (
+            self._media_bytes > MAX_ANSWER_MEDIA_BYTES and len(self._answers) > 1
+        ):
             # The key stays, without its answer: a repetition gets an error, and does not run a second time.
-            self._answers.pop(next(iter(self._answers))).end = None
+            self._forget_answer(next(iter(self._answers)))
 
     def _forget(self, owner_key: _OwnerKey) -> None:
         self._entries.pop(owner_key, None)
-        self._answers.pop(owner_key, None)
+        self._forget_answer(owner_key)
+
+    def _forget_answer(self, owner_key: _OwnerKey) -> None:
+        entry = self._answers.pop(owner_key, None)
+        if entry is not None:
+            entry.end = None
+            self._media_bytes -= entry.media_bytes
+
+
+def _media_bytes(end: End | None) -> int:
+    response = None if end is None or end.turn is None else end.turn.response
+    messages = () if response is None else response.messages
+    return sum(len(part.data or b"") for message in messages for part in getattr(message, "media", ()))
 
 
 @attrs.frozen(kw_only=True)

@@ -30,7 +30,7 @@ from ..domain import (
 )
 from ..domain.turn import cost_of
 from ..events.sink import Feed
-from ..plugin.call import current_traceparent, current_turn
+from ..plugin.call import TurnPlace, current_traceparent
 from ..plugin.foreign import CallSuspended, contained
 from ..plugin.hooks import ModelRequest
 from .active import ActiveTurn, TurnStopped, end_replay, report_waits
@@ -232,13 +232,14 @@ async def _generate_response(turn: ActiveTurn) -> ChatResponse:
 class in_turn:
     """A context manager that makes it the turn this code runs in; on exit the turn is over."""
 
-    __slots__ = ("_token", "_traceparent", "_turn")
+    __slots__ = ("_place", "_traceparent", "_turn")
 
     def __init__(self, turn: ActiveTurn) -> None:
         self._turn = turn
 
     def __enter__(self) -> None:
-        self._token = current_turn.set(self._turn)
+        self._place = TurnPlace(self._turn)
+        self._place.enter()
         self._traceparent = current_traceparent.set(self._turn.info.traceparent)
         if (trace := self._turn.trace) is not None:
             _guarded(trace.__enter__)
@@ -248,7 +249,7 @@ class in_turn:
         if (trace := self._turn.trace) is not None:
             _guarded(trace.__exit__, *error)
         current_traceparent.reset(self._traceparent)
-        current_turn.reset(self._token)
+        self._place.leave()
 
 
 def _guarded(function: Callable[..., object], *arguments: object) -> None:
