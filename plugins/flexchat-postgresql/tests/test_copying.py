@@ -89,6 +89,10 @@ async def test_versions_share_a_schema_that_the_newer_one_only_adds_to(dsn, sche
     assert (state.is_usable, (await newer.schema()).is_usable) == (False, True)
     with pytest.raises(StorageError, match="newer FlexChat"):
         await version(steps[:1], 1).migrate()
+    with pytest.raises(StorageError, match="newer FlexChat"):  # it was running, and had a connection
+        await older.repeated(lambda connection: connection.execute("INSERT INTO {s}.a (x) VALUES (2)"))
+    async with newer.transaction() as connection:  # it loses its connection as well, and may go on
+        assert await connection.rows("SELECT x FROM {s}.a") == [(1,)]
     async with newest.transaction(write=True) as connection:
         await connection.execute("DROP SCHEMA {s} CASCADE")
     for each in (older, newer, newest):

@@ -34,6 +34,9 @@ Row = tuple[Any, ...]
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _WRITE_SOON = _WRITE + "; SET LOCAL synchronous_commit = off"
+_DISCONNECT: LiteralString = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
+    AND usename = current_user AND application_name LIKE 'flexchat%' AND pid <> pg_backend_pid()"""
 _ON_DISK = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 # Held while tables are created or migrated: several processes may start at the same time.
 _LOCK = 0x666C6578
@@ -299,6 +302,8 @@ class Connections:
             is_idle = bool(self._idle)
             raw = self._idle.pop() if is_idle else await self._connect()
             try:
+                if not is_idle and not (await self._state(raw)).is_usable:
+                    raise self._error(self._newer())
                 if begin is not None:
                     await raw.execute(begin)
                 return raw
@@ -383,6 +388,7 @@ class Connections:
     async def _migrate(self, raw: Raw, to: int | None = None) -> None:
         to = len(self._steps) if to is None else to
         connection, version = Connection(raw, self.compose), -1
+        was_there = (await self._state(raw)).version > 0
         # A transaction for each: PostgreSQL before 16 lets a step use a new value of an enum only once it is committed.
         while version < to:
             async with raw.transaction():
@@ -403,6 +409,8 @@ class Connections:
                 await connection.execute(_RECORD_VERSION, (self._part, oldest))
                 if version > oldest:
                     await connection.execute(_RECORD_VERSION, (f"{self._part} steps", version))
+            if was_there and oldest > state.oldest:
+                await connection.execute(_DISCONNECT)  # programs that are too old now find that out as they reconnect
 
     @contextlib.contextmanager
     def explaining(self) -> Iterator[None]:
