@@ -73,7 +73,7 @@ class EndedTurn:
     """What code that outlives a turn may know of it: its messages, and the media in them, are not kept for that."""
 
     info: TurnInfo
-    root_id: str
+    root: TurnInfo
     is_interrupted: bool
     cited: list[Cited] = attrs.field(factory=list)
 
@@ -96,7 +96,7 @@ class TurnPlace:
     def leave(self) -> None:
         """Restore what was there before; copies of the context then hold an EndedTurn."""
         turn = self.turn
-        self.turn = EndedTurn(turn.info, turn.root_id, turn.is_interrupted)
+        self.turn = EndedTurn(turn.info, turn.root, turn.is_interrupted)
         _place.reset(self._token)
 
 
