@@ -142,7 +142,7 @@ async def again(act):
 def is_lost(error):
     if isinstance(error, BaseExceptionGroup): return all(map(is_lost, error.exceptions))
     text = f"{type(error).__name__} {error}".lower()
-    return any(word in text for word in ("connect", "closed", "protocol", "timeout", "terminated", "request_timeout", "disconnected", "stream ended", "sse", "without a response"))
+    return any(word in text for word in ("connect", "closed", "readerror", "writeerror", "protocol", "timeout", "terminated", "request_timeout", "disconnected", "stream ended", "sse", "without a response"))
 """
 SDK = (
     PYTHON
@@ -252,6 +252,7 @@ async function inTask(c, transport) {
   if (execution.kind !== "task") throw new Error("it is no task");
   reference = execution.serializeReference();
   const { outcome } = await execution.settle();
+  if (outcome.error?.message === "MCP client request failed") throw outcome.error;  // lost: resumed with the reference
   return outcome.status === "completed" ? outcome.result.content[0].text : String(outcome.error?.message ?? outcome.status);
 }
 async function act() {
@@ -298,8 +299,10 @@ async def act():
             try: return (await asyncio.wait_for(pending, 1.5)).explained()
             except TimeoutError: return "cancelled"
         result = await pending
-        if not result.success and any(word in result.explained() for word in ("connect", "lost", "ended", "unreachable", "closed")) and "unknown" not in result.explained():
-            raise ConnectionError(result.explained())
+        text = result.explained()
+        is_away = any(word in text for word in ("connect", "lost", "ended", "unreachable", "closed")) and "unknown" not in text
+        if not result.success and (is_away or "cannot be used" in text):
+            raise ConnectionError(text)
         return str(result.result) if result.success else result.explained()
 print(asyncio.run(again(act)))
 """
