@@ -61,6 +61,9 @@ from .errors import (
     StuckTurnError,
     TurnNotWaitingError,
     TurnRunningError,
+    UnknownConversationError,
+    UnknownEffectError,
+    UnknownQuestionError,
     UnknownTurnError,
 )
 from .events.log import EventLog
@@ -537,6 +540,8 @@ class FlexChat:
             TurnRunningError: The process that runs it has not ended it within 30 seconds; it will.
         """
         journal = self._engine.journal
+        if self._viewer(tenant) is not None:
+            await self.turn(id, tenant=tenant)  # raises UnknownTurnError for another's
         row = await journal.request_cancel(id, tenant=tenant, by=by or "its caller")
         until = time.monotonic() + CANCEL_TIMEOUT_S
         while True:
@@ -633,7 +638,7 @@ class FlexChat:
         Raises:
             ChatRequestError, StorageError: As resume. UnknownQuestionError: There is no question ``before``.
         """
-        return await self._engine.journal.questions(
+        rows = await self._engine.journal.questions(
             tenant=tenant,
             states=states,
             conversation=conversation,
@@ -642,6 +647,9 @@ class FlexChat:
             limit=limit,
             before=before,
         )
+        if self.permits("approve", tenant=tenant):
+            return rows
+        return [row for row in rows if await self._is_visible(tenant, row.conversation, row.turn)]
 
     async def question(self, id: str, *, tenant: str = DEFAULT_TENANT) -> PendingQuestion:
         """Return a kept question, by its id or the beginning of it.
@@ -649,7 +657,10 @@ class FlexChat:
         Raises:
             ChatRequestError, StorageError: As resume. UnknownQuestionError: There is none.
         """
-        return await self._engine.journal.question(id, tenant=tenant)
+        row = await self._engine.journal.question(id, tenant=tenant)
+        if self.permits("approve", tenant=tenant) or await self._is_visible(tenant, row.conversation, row.turn):
+            return row
+        raise UnknownQuestionError(id)
 
     async def answer(
         self, id: str, reply: Reply, *, by: str = "", tenant: str = DEFAULT_TENANT, resume: bool = True
@@ -717,9 +728,10 @@ class FlexChat:
         Raises:
             ChatRequestError: As resume. UnknownTurnError: There is no turn ``before``.
         """
-        return await self._engine.journal.list(
+        rows = await self._engine.journal.list(
             tenant=tenant, states=states, conversation=conversation, limit=limit, before=before
         )
+        return [row for row in rows if await self._is_visible(tenant, row.conversation, row.id)]
 
     async def turn(self, id: str, *, tenant: str = DEFAULT_TENANT) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
         """Return a turn of a kept conversation and its steps: what was asked, answered and run, with the times.
@@ -730,7 +742,10 @@ class FlexChat:
         Raises:
             ChatRequestError: As resume. UnknownTurnError: There is no such turn.
         """
-        return await self._engine.journal.read(id, tenant=tenant)
+        row, steps = await self._engine.journal.read(id, tenant=tenant)
+        if not await self._is_visible(tenant, row.conversation, row.id):
+            raise UnknownTurnError(id)
+        return row, steps
 
     async def events(
         self, id: str, *, tenant: str = DEFAULT_TENANT, after: int = 0
@@ -836,6 +851,27 @@ class FlexChat:
         if self.hooks.restricts and (why := self.hooks.refusal(current_info(tenant), permission)) is not None:
             raise NotPermittedError(f"this is not permitted: {why}")
 
+    def _viewer(self, tenant: str) -> str | None:
+        """Return the name of the principal that sees what is its own, empty for none; None if it sees everything."""
+        if self.permits("view_others", tenant=tenant):
+            return None
+        principal = current_info(tenant).principal
+        return "" if principal is None else principal.name
+
+    async def _is_visible(self, tenant: str, conversation: str | None, turn: str) -> bool:
+        """Return whether the current principal may see what belongs to a turn, or to its conversation."""
+        viewer = self._viewer(tenant)
+        if viewer is None or not viewer:
+            return viewer is None
+        if conversation and self.conversations is not None:
+            with contextlib.suppress(UnknownConversationError):
+                return await self.conversations.of(tenant).owner(conversation) == viewer
+        with contextlib.suppress(UnknownTurnError, ChatRequestError):  # its conversation has no turn that has ended
+            _, steps = await self._engine.journal.read(turn, tenant=tenant)
+            principal = steps[0].data["request"].get("principal") if steps else None
+            return principal is not None and principal["name"] == viewer
+        return False
+
     def permits(self, permission: str, *, tenant: str = DEFAULT_TENANT) -> bool:
         """Return whether ``current_principal`` has a permission; see require."""
         return not self.hooks.restricts or self.hooks.refusal(current_info(tenant), permission) is None
@@ -914,9 +950,10 @@ class FlexChat:
             UnknownEffectError: There is no effect ``before``.
             StorageError: The ledger cannot be read.
         """
-        return await self.tools.effects.ledger.list(
+        rows = await self.tools.effects.ledger.list(
             tenant=tenant, states=states, conversation=conversation, limit=limit, before=before
         )
+        return [row for row in rows if await self._is_visible(tenant, row.conversation, row.turn)]
 
     async def effect(self, key: str, *, tenant: str = DEFAULT_TENANT) -> Effect:
         """Return the effect with this key, or the only one whose key starts with it.
@@ -925,7 +962,10 @@ class FlexChat:
             UnknownEffectError: There is none, or several.
             StorageError: The ledger cannot be read.
         """
-        return await self.tools.effects.ledger.get(key, tenant=tenant)
+        effect = await self.tools.effects.ledger.get(key, tenant=tenant)
+        if not await self._is_visible(tenant, effect.conversation, effect.turn):
+            raise UnknownEffectError(key)
+        return effect
 
     async def settle_effect(
         self,
@@ -1060,7 +1100,8 @@ class FlexChat:
         effects = self.tools.effects
         is_apart = effects.is_fixed or not hasattr(store, "ledger")
         apart = (effects.ledger if is_apart else None, journal)
-        self.conversations = Conversations(store, apart=[each for each in apart if each is not None])
+        apart_from = [each for each in apart if each is not None]
+        self.conversations = Conversations(store, apart=apart_from, viewer=self._viewer)
         if (media := self.conversations.media) is not None:
             media.quota_bytes = self.config.media.quota_bytes
         effects.questions, effects.is_apart = journal or getattr(store, "journal", None), is_apart

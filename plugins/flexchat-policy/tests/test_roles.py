@@ -315,3 +315,36 @@ def test_no_role_grants_by_accident():
     assert refusal(roles, Principal("ann", "A"), order) is not None
     assert refusal(roles, ann, "approve") is not None
     assert refusal({"a": Role(tools=("GET_*", "et_order", "get_orde"))}, ann, order) is not None
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a,b", "a=b", "a\nb", "a\x1b[31m", "a\u202eb", "a\u00a0b"])
+def test_a_role_that_no_token_can_name_is_an_error(shop, name):
+    """Control characters never reach a log or a model by way of its name."""
+    with pytest.raises(ConfigError, match="the name of a role is printable") as raised:
+        shop.chat(roles={name: {"tools": ["*"]}})
+
+    assert name in ("", "a b", "a,b", "a=b") or name not in str(raised.value)
+
+
+@pytest.mark.parametrize("other", ["\u0430dmin", "Admin", "admin ", "adm\u0131n", "\uff41dmin"])
+def test_a_name_that_only_looks_like_a_role_grants_nothing(shop, other):
+    """Homographs, other cases and widths are other names."""
+    order = next(each.definition for each in shop.tools if each.definition.name == "get_order")
+    roles = {"admin": Role(tools=("*",))}
+
+    assert refusal(roles, Principal("ann", [other]), order) is not None
+    assert refusal({"a": Role(tools=("get_\u043erder",))}, Principal("ann", "a"), order) is not None
+
+
+def test_the_name_of_a_principal_is_shown_without_control_characters(shop):
+    """It may come from elsewhere."""
+    why = refusal({}, Principal("ann\n\x1b[31mroot"), "edit")
+
+    assert why.isprintable()
+
+
+@pytest.mark.parametrize("roles", [{"tools": ["*"]}, {"support": ["*"]}, {"support": {"tools": "*"}}, ["support"], "x"])
+def test_roles_of_another_form_are_an_error(shop, roles):
+    """A name that was forgotten, a text for a list: nothing starts."""
+    with pytest.raises(ConfigError, match="roles"):
+        shop.chat(roles=roles)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from ..domain import (
@@ -20,6 +21,7 @@ from ..domain import (
 )
 from ..domain.conversation import turn_to_dict
 from ..domain.prices import Cost
+from ..errors import UnknownConversationError
 from ..plugin.contracts import ConversationStore, EffectLedger, MediaStore, SeparateJournal, media_store_of
 
 _MAX_RESULT_CHARS = 500
@@ -35,6 +37,7 @@ class Conversations:
     Args:
         apart: The ledger of their effects and the journal of their turns, if kept elsewhere: they forget the content
             of a deleted conversation.
+        viewer: Returns the name of the principal who looks, and sees its own conversations only; None: all are seen.
     """
 
     def __init__(
@@ -43,10 +46,12 @@ class Conversations:
         tenant: str = DEFAULT_TENANT,
         *,
         apart: Sequence[EffectLedger | SeparateJournal] = (),
+        viewer: Callable[[str], str | None] = lambda tenant: None,
     ) -> None:
         self.store = store
         self.tenant = tenant
         self._apart = apart
+        self._viewer = viewer
 
     @property
     def media(self) -> MediaStore | None:
@@ -55,14 +60,41 @@ class Conversations:
 
     def of(self, tenant: str) -> Conversations:
         """Return the conversations of another tenant."""
-        return Conversations(self.store, tenant, apart=self._apart)
+        return Conversations(self.store, tenant, apart=self._apart, viewer=self._viewer)
+
+    async def owner(self, conversation: str) -> str:
+        """Return the name of the principal of a conversation's first turn; empty if it has none."""
+        first = (await self.store.turns(conversation, tenant=self.tenant))[0].principal
+        return first.name if first is not None else ""
+
+    async def _check(self, conversation: str) -> None:
+        viewer = self._viewer(self.tenant)
+        if viewer is not None and not (viewer and viewer == await self.owner(conversation)):
+            raise UnknownConversationError(conversation)
+
+    async def _page(self, search: str | None, limit: int, before: str | None) -> Sequence[ConversationInfo]:
+        viewer = self._viewer(self.tenant)
+        if viewer is None:
+            return await self.store.list(tenant=self.tenant, search=search, limit=limit, before=before)
+        own: list[ConversationInfo] = []
+        while viewer and len(own) < limit:
+            page = await self.store.list(tenant=self.tenant, search=search, limit=_PAGE, before=before)
+            for info in page:
+                with contextlib.suppress(UnknownConversationError):  # deleted meanwhile
+                    own += [info] if await self.owner(info.id) == viewer else []
+                if len(own) == limit:
+                    break
+            if len(page) < _PAGE:
+                break
+            before = page[-1].id
+        return own
 
     async def cost(self, *, tenant: str | None = None) -> Cost:
         """Add up the cost of all kept conversations of a tenant, at the prices of then; those deleted are not in it."""
         costs: list[Cost] = []
         before = None
         while True:
-            page = await self.store.list(tenant=tenant or self.tenant, limit=_PAGE, before=before)
+            page = await self.of(tenant or self.tenant).list(limit=_PAGE, before=before)
             unknown = Cost(unpriced=("the store of the conversations adds up no costs",))
             costs += [unknown if info.cost is None else info.cost for info in page]
             if len(page) < _PAGE:
@@ -71,26 +103,30 @@ class Conversations:
 
     async def list(self, *, limit: int = 50, before: str | None = None) -> Sequence[ConversationInfo]:
         """Return the conversations, most recently used first; ``before`` is the last id of the page before."""
-        return await self.store.list(tenant=self.tenant, limit=limit, before=before)
+        return await self._page(None, limit, before)
 
     async def search(self, words: str, *, limit: int = 50, before: str | None = None) -> Sequence[ConversationInfo]:
         """Return the conversations with a turn or a title that contains all these words."""
-        return await self.store.list(tenant=self.tenant, search=words, limit=limit, before=before)
+        return await self._page(words, limit, before)
 
     async def get(self, conversation: str) -> ConversationInfo:
         """Return the summary of a conversation."""
+        await self._check(conversation)
         return await self.store.get(conversation, tenant=self.tenant)
 
     async def turns(self, conversation: str, *, last: int | None = None) -> Sequence[ConversationTurn]:
         """Return a conversation's turns, oldest first; with ``last``, only that many of the latest."""
+        await self._check(conversation)
         return await self.store.turns(conversation, tenant=self.tenant, last=last)
 
     async def rename(self, conversation: str, title: str) -> None:
         """Rename a conversation."""
+        await self._check(conversation)
         await self.store.rename(conversation, title, tenant=self.tenant)
 
     async def delete(self, conversation: str) -> None:
         """Delete a conversation with all its turns."""
+        await self._check(conversation)
         await self.store.delete(conversation, tenant=self.tenant)
         for each in self._apart:
             await each.forget_conversation(conversation, tenant=self.tenant)

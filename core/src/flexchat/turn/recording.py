@@ -284,6 +284,8 @@ class ConversationRecorder:
                 # Deleted while this turn waited for the one that ended last: it must not begin the conversation again.
                 if has_to_wait and line.last is not None and all(each.id != line.last for each in turns):
                     raise UnknownConversationError(conversation)
+                if turns and (journal is None or not journal.is_resumed):
+                    await self._check_owner(turn, conversation)
                 if journal is not None:
                     # Turns added while this one was interrupted are left out: the replayed answers did not see them.
                     turns = journal.turns_before(turns)
@@ -304,6 +306,15 @@ class ConversationRecorder:
             await self.journal.forget(older_than_s=self._keep_s, events_older_than_s=min(self._keep_s, KEEP_EVENTS_S))
         except StorageError as error:
             log.warning("the steps of old turns could not be deleted: %s", error)
+
+    async def _check_owner(self, turn: ActiveTurn, conversation: str) -> None:
+        """Raise UnknownConversationError if the turn's principal may not read what the conversation has."""
+        hooks, principal = turn.parts.hooks, turn.info.principal
+        if not hooks.restricts or hooks.refusal(turn.info, "view_others") is None:
+            return
+        owner = (await self.store.turns(conversation, tenant=turn.info.tenant))[0].principal
+        if owner is None or principal is None or owner.name != principal.name:
+            raise UnknownConversationError(conversation)
 
     async def continued(self, request: ChatRequest, conversation: str, tenant: str) -> ChatRequest:
         """Return the request with the conversation's earlier messages in its history. Raises StorageError."""

@@ -17,6 +17,9 @@ def check_roles(read: CheckedConfig) -> None:
     """Report roles without tools, and names of rules and document stores that do not exist."""
     names, stores = [rule.name for rule in read.config.responses if rule.name], [*read.config.stores]
     for role, grants in read.config.tables["roles"].items():
+        if not role or not role.isprintable() or {*role} & {*" ,="}:
+            # As in a line of a token file, and in the words of a command.
+            read.problem(("roles", role), "the name of a role is printable, and has no spaces, commas and =")
         if not grants.tools:
             text = 'grants no tools: name some in tools = ["get_*"], or remove the role'
             read.problem(("roles", role), text)

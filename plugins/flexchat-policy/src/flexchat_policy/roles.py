@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import attrs
 from flexchat import CollectionChoice, Principal, TurnInfo
-from flexchat.host import ResponseRule
+from flexchat.host import ResponseRule, visible
 from flexchat.plugin import ToolDefinition, hookimpl, key
 
 Permission = Literal["approve", "edit", "view_costs", "view_others"]
@@ -71,7 +71,7 @@ def refusal(roles: Mapping[str, Role], principal: Principal | None, subject: Any
     named = ", ".join(f"'{name}'" for name in known) or "no role of the configuration"
     what = f"the permission '{subject}'" if isinstance(subject, str) else _describe(subject)
     besides = f" ({', '.join(map(repr, unknown))}: not in the configuration)" if unknown else ""
-    return f"{principal.name} has {named}{besides}, which does not grant {what}"
+    return f"{visible(' '.join(principal.name.split()))} has {named}{besides}, which does not grant {what}"
 
 
 def _describe(subject: Any) -> str:

@@ -222,6 +222,8 @@ async def kept_turn_of(chat: FlexChat, tenant: str, turn: str) -> ConversationTu
     """Return a turn of a kept conversation by its id; None if there is none."""
     try:
         row, _ = await chat.events(turn, tenant=tenant)
+        if not chat.permits("view_others", tenant=tenant):
+            await chat.turn(turn, tenant=tenant)
         assert chat.conversations is not None
         turns = await chat.conversations.of(tenant).turns(row.conversation) if row.conversation else ()
     except (ChatRequestError, UnknownTurnError, UnknownConversationError):

@@ -250,6 +250,8 @@ async def _row(chat: FlexChat, tenant: str, response_id: str) -> JournaledTurn:
     turn = response_id.removeprefix("resp_")
     try:
         row, _ = await chat.events(turn, tenant=tenant)
+        if not chat.permits("view_others", tenant=tenant):
+            await chat.turn(turn, tenant=tenant)
     except (ChatRequestError, UnknownTurnError):
         row = None
     if row is None or not row.conversation or turn == response_id:

@@ -14,6 +14,7 @@ from typing import Any
 
 import flexchat
 from flexchat import FlexChat, JournaledEvent, JournaledTurn, TurnHandle
+from flexchat.host import current_principal
 
 from ..operations import Call, Event, Json, Operations, Reply, Stream, Text
 from ..problems import ApiError
@@ -350,6 +351,18 @@ class Turns:
         if self._holding:
             await asyncio.wait(self._holding, timeout=CLOSING_S)
 
+    async def check_visible(self, id: str, tenant: str) -> None:
+        """Raise UnknownTurnError if the current principal may not see a turn, here or in the journal."""
+        async with self._serving.chat() as chat:
+            if chat.permits("view_others", tenant=tenant):
+                return
+            if (turn := self.find(id, tenant)) is None:
+                await chat.turn(id, tenant=tenant)
+                return
+        own, viewer = turn.handle.info.principal, current_principal.get()
+        if own is None or viewer is None or own.name != viewer.name:
+            raise flexchat.UnknownTurnError(id)
+
     def _refuse_if_accepting(self) -> None:
         if self._serving.settings.accept_only:
             text = "this server runs no turns; POST /chat/api accepts those of kept conversations: name a conversation"
@@ -520,6 +533,8 @@ operation = Operations("turns")
 async def join_turn(call: Call) -> Reply:
     """Follow a turn: all its events, or those after Last-Event-ID."""
     turns, id, after = call.serving.shared(Turns), call.path["id"], call.last_event_id
+    with _unknown_turns():
+        await turns.check_visible(id, call.tenant)
     if await turns.has_ended(id, call.tenant, after):
         return Text(status=204)  # an EventSource that gets it asks no more
     turn = turns.find(id, call.tenant)
@@ -531,6 +546,8 @@ async def join_turn(call: Call) -> Reply:
 async def cancel_turn(call: Call) -> Reply:
     """End a turn that has not ended, wherever it runs, and return the part of it that is kept."""
     id, turns = call.path["id"], call.serving.shared(Turns)
+    with _unknown_turns():
+        await turns.check_visible(id, call.tenant)
     turn = turns.find(id, call.tenant)
     if turn is not None:
         turn.handle.cancel()
@@ -554,6 +571,7 @@ async def cancel_turn(call: Call) -> Reply:
 async def resume_turn(call: Call) -> Reply:
     """Resume an interrupted turn in this process; follow its events for the outcome."""
     with _unknown_turns():
+        await call.serving.shared(Turns).check_visible(call.path["id"], call.tenant)
         turn = await call.serving.shared(Turns).resume(call.path["id"], call.tenant)
     info = turn.handle.info
     return Json({"id": info.id, "conversation": info.conversation}, status=202)
