@@ -5,7 +5,6 @@ import pytest
 from flexchat import FlexChat, Principal, UnknownConversationError
 from flexchat.host import current_principal
 from flexchat_web import create_app
-from flexchat_web.identity import Identity
 from flexchat_web.serving import Settings
 
 ROLES = {"user": {"tools": ["*"]}, "lead": {"tools": ["*"], "permissions": ["view_others", "approve"]}}
@@ -34,11 +33,10 @@ def make_config(tmp_path):
 @pytest.fixture
 async def clients(tmp_path):
     """Return a client for each person, of one server and one tenant."""
-    tokens = {f"token-of-{name}-0123456789": "default" for name in PEOPLE}
-    identities = {
-        f"token-of-{name}-0123456789": Identity(principal=Principal(name, role)) for name, role in PEOPLE.items()
-    }
-    app = create_app(make_config(tmp_path), settings=Settings(tokens=tokens, identities=identities, resume=False))
+    lines = [f"default token-of-{name}-0123456789 {role} user={name}" for name, role in PEOPLE.items()]
+    (tmp_path / "tokens").write_text("\n".join(lines))
+    (tmp_path / "tokens").chmod(0o600)
+    app = create_app(make_config(tmp_path), settings=Settings(token_file=tmp_path / "tokens", resume=False))
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     made = {
         name: httpx.AsyncClient(

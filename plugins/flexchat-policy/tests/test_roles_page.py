@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from flexchat_cli.main import main
 from flexchat_policy.roles import PERMISSIONS
-from flexchat_web.identity import read_identity
+from flexchat_web.token_file import read_token_file
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "roles.md").read_text("utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.DOTALL)
@@ -60,10 +60,12 @@ def test_each_permission_and_key_is_described():
     assert set(re.findall(r"^\| `(\w+)` \| (?!required|none|`)", PAGE, re.MULTILINE)) == {*PERMISSIONS}
 
 
-def test_the_lines_of_the_token_file_can_be_read():
+def test_the_lines_of_the_token_file_can_be_read(tmp_path):
     """With their roles, user and date."""
-    lines = [line.split() for line in block("").splitlines()]
-    identities = [read_identity(token, words) for _, token, *words in lines]
+    text = block("").replace("5Qv…token…", "a" * 30).replace("b7x…token…", "b" * 30)
+    (tmp_path / "tokens").write_text(text)
+    (tmp_path / "tokens").chmod(0o600)
+    identities = [line.identity for line in read_token_file(tmp_path / "tokens")]
 
     assert [each.principal.roles for each in identities] == [("support",), ("finance",)]
     assert identities[1].principal.name == "ann"
