@@ -55,7 +55,7 @@ class CounterConformance(Conformance):
     @law()
     async def test_a_refusal_states_when_there_may_be_room(self, store: KeepingCounters) -> None:
         """For a period, its end; for a bucket, when it has refilled; for what others hold, nothing."""
-        charges = [day("day", 11), Charge(key="rate", amount=3, ceiling=2, refill_us=10**7), held("held", 11)]
+        charges = [day("day", 11), Charge(key="rate", amount=3, ceiling=2, refill_us=10**7), place("held", 11)]
         refusals = [await reserve(store, charge.key, charge) for charge in charges]
         day_refusal, rate_refusal, held_refusal = (require_refusal(each) for each in refusals)
         require(0 < (day_refusal.retry_after_s or 0) <= DAY_S, f"of a day: {day_refusal}")
@@ -92,10 +92,10 @@ class CounterConformance(Conformance):
     @law()
     async def test_what_is_held_comes_back_whole(self, store: KeepingCounters) -> None:
         """An amount without a period, as of a limit to how many run at a time."""
-        require(await reserve(store, "1", held("a", 1, ceiling=1)) is None, "it was refused")
-        require(await reserve(store, "2", held("a", 1, ceiling=1)) is not None, "two run at a time")
+        require(await reserve(store, "1", place("a", 1, ceiling=1)) is None, "it was refused")
+        require(await reserve(store, "2", place("a", 1, ceiling=1)) is not None, "two run at a time")
         await store.counters.settle("1", {})
-        require(await reserve(store, "2", held("a", 1, ceiling=1)) is None, "the place was not free again")
+        require(await reserve(store, "2", place("a", 1, ceiling=1)) is None, "the place was not free again")
 
     @law()
     async def test_a_bucket_refills_with_time(self, store: KeepingCounters) -> None:
@@ -111,7 +111,7 @@ class CounterConformance(Conformance):
     @law()
     async def test_those_that_wait_are_served_in_order(self, store: KeepingCounters) -> None:
         """Who comes later gets nothing that an earlier one waits for; one that leaves is no longer waited for."""
-        charge = held("a", 1, ceiling=1)
+        charge = place("a", 1, ceiling=1)
         await reserve(store, "1", charge)
         for id in ("2", "3"):
             require(await reserve(store, id, charge, wait_s=60) is not None, "two run at a time")
@@ -126,7 +126,7 @@ class CounterConformance(Conformance):
     @law()
     async def test_a_place_in_the_queue_ends_with_its_time(self, store: KeepingCounters) -> None:
         """A process that died waiting holds up the others no longer than it would have waited."""
-        charge = held("a", 1, ceiling=1)
+        charge = place("a", 1, ceiling=1)
         await reserve(store, "1", charge)
         await reserve(store, "2", charge, wait_s=0.01)
         await store.counters.settle("1", {})
@@ -149,11 +149,11 @@ class CounterConformance(Conformance):
     @law("leases")
     async def test_a_dead_owners_reservations_expire(self, store: KeepingCounters) -> None:
         """What may have been spent counts as spent, in the sums as well; what was held is free again."""
-        charges = (day("a", 6), held("h", 1, ceiling=1))
+        charges = (day("a", 6), place("h", 1, ceiling=1))
         await reserve(store, "1", *charges, owner="dead", labels={"tenant": "t"}, worst={"usd": 6})
         await store.counters.reserve("2", charges[1:], owner="alive", lease_s=60)
         await asyncio.to_thread(store.counters.renew, "dead", 0.0)
-        require(await reserve(store, "3", held("h", 1, ceiling=1), owner="alive") is None, "a place is lost")
+        require(await reserve(store, "3", place("h", 1, ceiling=1), owner="alive") is None, "a place is lost")
         require(not await store.counters.settle("1", {"a": 0}), "an expired reservation was settled")
         expect(require_refusal(await reserve(store, "4", day("a", 5))).left, 4, "what is left")
         expect(totals(await store.counters.sums(), "t"), {"usd": 6}, "the sums")
@@ -161,9 +161,9 @@ class CounterConformance(Conformance):
     @law("leases")
     async def test_a_living_owners_reservations_stay(self, store: KeepingCounters) -> None:
         """While its lease is renewed."""
-        await reserve(store, "1", held("h", 1, ceiling=1), owner="alive")
+        await reserve(store, "1", place("h", 1, ceiling=1), owner="alive")
         await asyncio.to_thread(store.counters.renew, "alive", LIVES)
-        require(await reserve(store, "2", held("h", 1, ceiling=1)) is not None, "it has expired")
+        require(await reserve(store, "2", place("h", 1, ceiling=1)) is not None, "it has expired")
 
     @law("clock")
     async def test_a_clock_set_forward_opens_nothing(self, store: KeepingCounters) -> None:
@@ -204,7 +204,7 @@ class CounterConformance(Conformance):
         async def spend(store: KeepingCounters, name: str) -> None:
             for number in range(20):
                 id = f"{name} {number}"
-                if await reserve(store, id, day("a", 3, ceiling=60), held("b", 3, ceiling=9)) is None:
+                if await reserve(store, id, day("a", 3, ceiling=60), place("b", 3, ceiling=9)) is None:
                     granted.append(id)
                     await store.counters.settle(id, {"a": 2}, sums={"spent": 2})
 
@@ -244,8 +244,8 @@ def day(key: str, amount: int, *, ceiling: int = 10, spare: int = 0) -> Charge:
     return Charge(key=key, amount=amount, ceiling=ceiling, spare=spare, period="day")
 
 
-def held(key: str, amount: int, *, ceiling: int = 10) -> Charge:
-    """Return a charge that is held until it is settled."""
+def place(key: str, amount: int, *, ceiling: int = 10) -> Charge:
+    """Return a charge that is held until it is settled: a place at once."""
     return Charge(key=key, amount=amount, ceiling=ceiling)
 
 
