@@ -123,6 +123,35 @@ async def test_the_user_of_a_token_is_the_principal_of_its_calls(new_web, issuer
     assert (await web.post({}, authorization=f"Bearer {token(org='acme', groups='support')}")).status_code == 401
 
 
+async def test_prompts_and_resources_of_a_tool_are_for_those_who_may_use_it(new_web, issuer, token):
+    oauth = {"issuer": issuer.url, "resource": RESOURCE, "tenant_claim": "org", "roles_claim": "groups"}
+    served = {
+        "prompts": [{"name": "sum", "tool": "add"}, {"name": "hello", "text": "Hello!"}],
+        "resources": [
+            {"uri": "shop://sum", "name": "sum", "tool": "add"},
+            {"uri": "shop://sum/{a}", "name": "sums", "tool": "add"},
+            {"uri": "shop://hours", "name": "hours", "text": "9 to 5"},
+        ],
+    }
+    granted = {"support": {"tools": ["add"]}, "guest": {"tools": ["note"]}}
+    web = new_web(mcp_server={"oauth": oauth, **served}, roles=granted)
+
+    async def listed(role):
+        bearer = token(org="acme", groups=[role])
+        answers = [await web.ask(f"{kind}/list", {}, token=bearer) for kind in ("prompts", "resources")]
+        answers.append(await web.ask("resources/templates/list", {}, token=bearer))
+        kinds = zip(answers, ("prompts", "resources", "resourceTemplates"), strict=True)
+        return [[each["name"] for each in answer[kind] if each["name"] != "document"] for answer, kind in kinds]
+
+    assert await listed("support") == [["sum", "hello"], ["sum", "hours"], ["sums"]]
+    assert await listed("guest") == [["hello"], ["hours"], []]
+    guest = token(org="acme", groups=["guest"])
+    for method, params in (("prompts/get", {"name": "sum"}), ("resources/read", {"uri": "shop://sum"})):
+        answer = await web.raw(method, params, token=guest)
+        assert "error" in answer
+        assert "permitted" not in answer["error"]["message"]  # as unknown as what does not exist
+
+
 @pytest.mark.slow
 async def test_unknown_keys_do_not_flood_the_authorization_server(web, token, issuer):
     for number in range(20):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 import attrs
@@ -21,6 +21,7 @@ SCHEME = "flexchat"
 PAGE = 100
 MAX_FILE_BYTES = 16 * 2**20
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_Item = TypeVar("_Item", ServedPrompt, ServedResource)
 _SLOT = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 ASK_TOOL: Mapping[str, Any] = {
@@ -101,12 +102,12 @@ class Catalog:
 
     def prompt(self, name: str) -> ServedPrompt | None:
         """Return the prompt of this name; None if there is none."""
-        return next((prompt for prompt in self.settings.prompts if prompt.name == name), None)
+        return next((prompt for prompt in self._permitted(self.settings.prompts) if prompt.name == name), None)
 
     def listed_prompts(self) -> list[dict[str, Any]]:
         """Return the prompts as prompts/list shows them."""
         prompts = []
-        for prompt in self.settings.prompts:
+        for prompt in self._permitted(self.settings.prompts):
             arguments = [
                 {"name": each.name, "description": each.description, "required": each.required}
                 for each in prompt.arguments
@@ -122,7 +123,7 @@ class Catalog:
         """
         places = await self._places()
         if cursor is None:
-            own = [_resource(each) for each in self.settings.resources if not each.slots]
+            own = [_resource(each) for each in self._permitted(self.settings.resources) if not each.slots]
             return own, f"{places[0]}/" if places else None
         place, _, last = cursor.rpartition("/")
         if place not in places:
@@ -145,7 +146,7 @@ class Catalog:
 
     def listed_templates(self) -> list[dict[str, Any]]:
         """Return the templates as resources/templates/list shows them."""
-        listed = [_resource(each, key="uriTemplate") for each in self.settings.resources if each.slots]
+        listed = [_resource(each, key="uriTemplate") for each in self._permitted(self.settings.resources) if each.slots]
         if self._stores():
             listed.append(
                 {
@@ -159,7 +160,7 @@ class Catalog:
 
     def resource(self, uri: str) -> tuple[ServedResource, Mapping[str, str]] | None:
         """Return the config's resource at an address, with the values of its slots; None if it has none."""
-        for each in self.settings.resources:
+        for each in self._permitted(self.settings.resources):
             if (slots := each.match(uri)) is not None:
                 return each, slots
         return None
@@ -186,6 +187,14 @@ class Catalog:
         except (UnknownCollectionError, NotPermittedError):
             return None
         return None if document is None else resource_content(uri, "text/plain", document)
+
+    def _permitted(self, items: Sequence[_Item]) -> Sequence[_Item]:
+        """Return the prompts or resources without those of tools that the current principal may not use."""
+        manager = self.chat.tools
+        if not manager.is_restricted:
+            return items
+        tools = manager.get_registry()
+        return [each for each in items if each.tool is None or tools.has(each.tool)]
 
     def _rules(self) -> Sequence[ResponseRule]:
         rules = self.chat.config.responses
