@@ -2,10 +2,12 @@
 
 import pytest
 from identity_provider import provider, signing_keys
+from mcp_fixtures import ELICITATION, TASKS
 
 __all__ = ["provider", "signing_keys"]
 
 RESOURCE = "https://chat.example.com/mcp"
+BOTH = {**TASKS, **ELICITATION}
 
 
 @pytest.fixture
@@ -150,6 +152,27 @@ async def test_prompts_and_resources_of_a_tool_are_for_those_who_may_use_it(new_
         answer = await web.raw(method, params, token=guest)
         assert "error" in answer
         assert "permitted" not in answer["error"]["message"]  # as unknown as what does not exist
+
+
+@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
+async def test_the_task_of_another_principal_does_not_exist(new_web, issuer, token, method):
+    oauth = {"issuer": issuer.url, "resource": RESOURCE, "tenant_claim": "org", "roles_claim": "groups"}
+    granted = {"support": {"tools": ["wait"]}, "lead": {"tools": ["add"], "permissions": ["view_others"]}}
+    web = new_web(mcp_server={"oauth": oauth, "tasks": {"wait": "required"}}, roles=granted)
+    ann, bob, lead = (
+        token(org="acme", sub=name, groups=[role])
+        for name, role in (("ann", "support"), ("bob", "support"), ("c", "lead"))
+    )
+    task = (await web.call("wait", {"seconds": 60}, capabilities=BOTH, token=ann))["taskId"]
+    params = {"taskId": task, **({"inputResponses": {}} if method == "tasks/update" else {})}
+
+    answer = await web.raw(method, params, capabilities=BOTH, token=bob)
+    unknown = await web.raw(method, {**params, "taskId": "f" * 32}, capabilities=BOTH, token=bob)
+
+    assert answer["error"]["message"].replace(task, "f" * 32) == unknown["error"]["message"]
+    for viewer in (ann, lead):
+        assert (await web.ask("tasks/get", {"taskId": task}, capabilities=BOTH, token=viewer))["status"] == "working"
+    await web.ask("tasks/cancel", {"taskId": task}, capabilities=BOTH, token=ann)
 
 
 @pytest.mark.slow

@@ -136,7 +136,9 @@ class Turns:
         return True
 
     async def row(self, chat: FlexChat, tenant: str, id: str) -> JournaledTurn:
-        """Read a turn's row, by its whole id. Raises UnknownTurnError."""
+        """Read a turn's row, by its whole id. Raises UnknownTurnError, also for another principal's."""
+        if not chat.permits("view_others", tenant=tenant):
+            await chat.turn(id, tenant=tenant)
         return (await chat.events(id, tenant=tenant, after=_NO_EVENTS))[0]
 
     async def state(self, chat: FlexChat, tenant: str, id: str) -> tuple[JournaledTurn, Outcome | None]:
