@@ -124,7 +124,10 @@ async def test_turns_without_a_principal_are_seen_by_who_may_see_others(tmp_path
         assert list(await chat.conversations.list()) == []
         with pytest.raises(UnknownConversationError):
             await chat.respond("Go", conversation="old")
+        with pytest.raises(UnknownConversationError):
+            await chat.preview("Go", conversation="old")
         current_principal.set(Principal("eve", "lead"))
+        assert "Go" in str((await chat.preview("Again", conversation="old")).messages)
         assert [each.id for each in await chat.conversations.list()] == ["old"]
         current_principal.set(None)
 

@@ -316,9 +316,16 @@ class ConversationRecorder:
         if owner is None or principal is None or owner.name != principal.name:
             raise UnknownConversationError(conversation)
 
-    async def continued(self, request: ChatRequest, conversation: str, tenant: str) -> ChatRequest:
-        """Return the request with the conversation's earlier messages in its history. Raises StorageError."""
-        return _continued(request, await self._histories.read(conversation, tenant=tenant))
+    async def continued(self, turn: ActiveTurn, conversation: str) -> ChatRequest:
+        """Return a turn's request with the conversation's earlier messages in its history.
+
+        Raises:
+            StorageError: They cannot be read. UnknownConversationError: They are another principal's.
+        """
+        turns = await self._histories.read(conversation, tenant=turn.info.tenant)
+        if turns:
+            await self._check_owner(turn, conversation)
+        return _continued(turn.request, turns)
 
     async def _has_turns(self, conversation: str, tenant: str) -> bool:
         with contextlib.suppress(UnknownConversationError), contained():

@@ -441,12 +441,12 @@ async def preview(engine: TurnEngine, request: ChatRequest) -> ModelRequest:
     """Run the phases up to the choice of a rule, and return the request to the model that would answer.
 
     The plugins are notified as for explain; no gate is asked, because it may count what is sent. Raises
-    NoMatchingRuleError, UnknownLLMError, TurnTimeoutError or StorageError.
+    NoMatchingRuleError, UnknownLLMError, TurnTimeoutError, StorageError or UnknownConversationError.
     """
     turn = engine.create_turn(request)
     conversation, recorder = turn.info.conversation, engine.recorder
     if conversation is not None and recorder is not None:
-        turn.request = await recorder.continued(request, conversation, turn.info.tenant)
+        turn.request = await recorder.continued(turn, conversation)
     with in_turn(turn):
         async with turn.clock:
             await engine.router.route(turn)
