@@ -277,12 +277,12 @@ def test_addresses_are_believed_of_a_trusted_proxy_only(below_a_path, client):
     server, url = below_a_path
     forged = {"x-forwarded-for": "203.0.113.7", "x-forwarded-proto": "https"}
 
-    client.get(f"{url}health", headers=forged)
-    client.get(f"{server.url}ready", headers=forged)
+    client.get(f"{url}api/ui-config", headers=forged)
+    client.get(f"{server.url}api/tools/list", headers=forged)
     by_another = client.post(f"{server.url}api/session", json={"token": TOKEN}, headers=forged)
 
-    assert lines_of(server, "/chat/health")[-1].count(f"from {ELSEWHERE} ") == 1
-    assert lines_of(server, "/chat/ready")[-1].count(f"from {ELSEWHERE} ") == 1
+    assert lines_of(server, "/api/ui-config")[-1].count(f"from {ELSEWHERE} ") == 1
+    assert lines_of(server, "/api/tools/list")[-1].count(f"from {ELSEWHERE} ") == 1
     assert "Secure" not in by_another.headers["set-cookie"]
     assert "203.0.113.7" not in server.log
 

@@ -88,6 +88,7 @@ HTTP_NONE = {
         *("DELETE /api/approvals/rules/{id}", "GET /api/approvals/by-token/{token}"),
     ],
     "costs, for who may view them": ["GET /api/costs"],
+    "figures, for who may view others": ["GET /api/stats", "GET /metrics"],
     "results of validation": [
         *("GET /api/tools/validation", "POST /api/tools/validate", "GET /api/validation/cases"),
         *("GET /api/validation/matrix", "GET /api/validation/attempts", "GET /api/validation/export"),
@@ -136,7 +137,7 @@ CLI_NONE = {
     "kept conversations": [
         *("logs", "conversations list", "conversations show", "conversations rename", "conversations delete"),
         *("conversations export", "conversations import", "record", "effects list", "effects show", "effects settle"),
-        *("turns list", "turns show", "turns cancel", "approvals list", "approvals show", "approvals rules list"),
+        *("stats", "slo", "turns list", "turns show", "turns cancel", "approvals list", "approvals show", "approvals rules list"),
         "approvals rules revoke",
     ],
     "the operator's files": [

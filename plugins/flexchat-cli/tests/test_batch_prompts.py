@@ -47,6 +47,7 @@ def test_all_keys_are_keywords_of_respond():
         "tenant",
         "principal",
         "traceparent",
+        "tracestate",
         "context",
         "on_question",
         "idempotency_key",

@@ -44,9 +44,11 @@ READ_IT = {
     "batch": ("prompts.jsonl",),
     "cases check": (),
     "cases list": (),
+    "can": ("support", "calculator"),
     "chat": (),
     "check": (),
     "conversations delete": ("abc",),
+    "costs": (),
     "conversations export": ("abc",),
     "conversations list": (),
     "conversations rename": ("abc", "new"),
@@ -121,6 +123,9 @@ LEAVE_IT = {
     "new",
     "plugins verify",
     "restore",
+    "tokens add",
+    "tokens list",
+    "tokens remove",
     "tools import",
 }
 """Those that work without one."""

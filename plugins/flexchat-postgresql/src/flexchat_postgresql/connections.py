@@ -388,10 +388,14 @@ class Connections:
     async def _migrate(self, raw: Raw, to: int | None = None) -> None:
         to = len(self._steps) if to is None else to
         connection, version = Connection(raw, self.compose), -1
+        # Held from the first step to the last, and by the connection: a process that starts meanwhile must find all steps
+        # done. If it found some, it would take the first one for a running program that is too old.
+        await connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
         was_there = (await self._state(raw)).version > 0
         # A transaction for each: PostgreSQL before 16 lets a step use a new value of an enum only once it is committed.
         while version < to:
             async with raw.transaction():
+                # To its end, for programs of older versions, and where a copy is restored in one transaction.
                 await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
                 # CREATE SCHEMA IF NOT EXISTS requires the CREATE privilege even if the schema exists.
                 if not await connection.row("SELECT 1 FROM pg_namespace WHERE nspname = %s", (self._config.schema,)):
@@ -411,6 +415,7 @@ class Connections:
                     await connection.execute(_RECORD_VERSION, (f"{self._part} steps", version))
             if was_there and oldest > state.oldest:
                 await connection.execute(_DISCONNECT)  # programs that are too old now find that out as they reconnect
+        await connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
 
     @contextlib.contextmanager
     def explaining(self) -> Iterator[None]:

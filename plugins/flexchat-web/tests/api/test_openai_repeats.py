@@ -45,7 +45,8 @@ class Lossy:
     """An app whose first answer is lost: the client is refused in its place while the model is still at it."""
 
     def __init__(self, app, late):
-        self.app, self.streams, self.late, self.counts = app, app.streams, late, []
+        self.app, self.streams, self.serving = app, app.streams, app.serving
+        self.late, self.counts = late, []
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
