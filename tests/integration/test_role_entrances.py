@@ -137,7 +137,16 @@ CLI_NONE = {
     "kept conversations": [
         *("logs", "conversations list", "conversations show", "conversations rename", "conversations delete"),
         *("conversations export", "conversations import", "record", "effects list", "effects show", "effects settle"),
-        *("stats", "slo", "turns list", "turns show", "turns cancel", "approvals list", "approvals show", "approvals rules list"),
+        *(
+            "stats",
+            "slo",
+            "turns list",
+            "turns show",
+            "turns cancel",
+            "approvals list",
+            "approvals show",
+            "approvals rules list",
+        ),
         "approvals rules revoke",
     ],
     "the operator's files": [

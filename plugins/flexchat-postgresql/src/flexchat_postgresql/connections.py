@@ -388,8 +388,8 @@ class Connections:
     async def _migrate(self, raw: Raw, to: int | None = None) -> None:
         to = len(self._steps) if to is None else to
         connection, version = Connection(raw, self.compose), -1
-        # Held from the first step to the last, and by the connection: a process that starts meanwhile must find all steps
-        # done. If it found some, it would take the first one for a running program that is too old.
+        # Held by the connection from the first step to the last: a process that starts meanwhile must find all of them
+        # done. If it found some, it would take the first process for a program that is too old.
         await connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
         was_there = (await self._state(raw)).version > 0
         # A transaction for each: PostgreSQL before 16 lets a step use a new value of an enum only once it is committed.
