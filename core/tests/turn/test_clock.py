@@ -132,7 +132,7 @@ async def test_time_can_stand_still():
             left = clock.remaining_s()
             await asyncio.sleep(0.06)
             assert clock.remaining_s() == left
-    assert 0 < clock.remaining_s() <= 0.03
+    assert 0 < clock.remaining_s() <= 0.03 + 1e-9  # sums of times are rounded
 
     with pytest.raises(TurnTimeoutError):
         async with clock:
