@@ -225,7 +225,7 @@ def test_lists_are_filtered_and_paged(visit, left):
     expect(page.locator(".page")).to_contain_text("by hand")
     fits(page)
     page.get_by_role("link", name="All activity").click()
-    expect(page.get_by_label("State")).to_have_value("done")
+    expect(page.get_by_role("combobox", name="State")).to_have_value("done")
 
 
 def test_chat_leads_to_what_is_unknown(visit, serve):
