@@ -78,10 +78,11 @@ async def test_without_conversations_there_are_no_figures(told):
     [([], 403, False), (["view_costs"], 403, False), (["view_others"], 200, False),
      (["view_others", "view_costs"], 200, True)],
 )  # fmt: skip
-async def test_roles_decide_about_figures_and_costs(told, permissions, status, shows_costs):
+async def test_roles_decide_about_figures_and_costs(told, tmp_path, permissions, status, shows_costs):
     """Figures are of everyone's turns."""
     told.tables["roles"] = {"staff": {"tools": ["*"], "permissions": permissions}}
-    client = await told.client(tokens={"token-of-acme-acme": "acme"}, **_identities(["staff"]))
+    (tmp_path / "tokens").write_text("acme token-of-acme-acme staff user=ann\n")
+    client = await told.client(token_file=tmp_path / "tokens")
     await client.post("/chat/api", json={"prompt": "Hi", "conversation": "c"}, headers=ACME)
 
     answers = [await client.get(path, headers=ACME) for path in ("/api/stats", "/metrics")]
@@ -90,10 +91,3 @@ async def test_roles_decide_about_figures_and_costs(told, permissions, status, s
     if status == 200:
         assert (answers[0].json()["turns"][0]["cost"] is not None) is shows_costs
         assert ("flexchat_model_cost_usd_total" in answers[1].text) is shows_costs
-
-
-def _identities(roles):
-    from flexchat import Principal
-    from flexchat_web.identity import Identity
-
-    return {"identities": {"token-of-acme-acme": Identity(principal=Principal("ann", roles))}}
