@@ -78,16 +78,16 @@ class PermittedRetriever:
 
         Those of a collection that came into being after the listing, and that is not permitted, are left out.
         """
-        found = [
+        passages = [
             (document, distance)
             for hits in answers
             for document, distance in zip(hits.documents, hits.distances, strict=True)
             if document.collection is None or self._refusal(document.collection) is None
         ]
         if len(answers) > 1:
-            found = sorted(found, key=lambda pair: pair[1])[:top_k]
+            passages = sorted(passages, key=lambda pair: pair[1])[:top_k]
         common = answers[0] if answers else RetrievalHits(documents=(), distances=())
-        documents, distances = tuple(each for each, _ in found), tuple(distance for _, distance in found)
+        documents, distances = tuple(each for each, _ in passages), tuple(distance for _, distance in passages)
         return attrs.evolve(common, documents=documents, distances=distances)
 
 

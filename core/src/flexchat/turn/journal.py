@@ -436,7 +436,7 @@ class Journal:
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """The traceparents of the turn's earlier runs, as far as they are noted, and of its acceptance."""
+        """The traceparents of the turn's earlier runs, those that are noted, and of its acceptance."""
         data = [entry.data for entry in self._recorded if entry.kind in ("accepted", "started", "resumed")]
         traced = [each.get("traceparent") or each.get("request", {}).get("traceparent") for each in data]
         return tuple(dict.fromkeys(filter(None, traced)))

@@ -59,8 +59,8 @@ def check(context: CommandContext, file: str | None, grants: bool, tenant: str) 
     if context.json:
         data = {"problems": [*map(attrs.asdict, problems)], "notes": [*map(attrs.asdict, notes)]}
         unused = [] if config is None else _never_offered(config, _left_out(notes))
-        shown = {"file": str(path), "usable": config is not None, **data, "tools_no_rule_offers": unused}
-        terminal.json({**shown, **({"unused_grants": unused_grants} if grants else {})})
+        report = {"file": str(path), "usable": config is not None, **data, "tools_no_rule_offers": unused}
+        terminal.json({**report, **({"unused_grants": unused_grants} if grants else {})})
         return UNUSABLE if config is None else OK
     for note in notes:
         terminal.out(f"note: {note}", "dim")

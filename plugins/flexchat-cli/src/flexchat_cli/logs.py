@@ -155,7 +155,7 @@ class TurnLog:
         """Write the line of a turn that has its answer."""
         response, cost = turn.response, turn.cost
         usage = response.usage
-        tools = [self._named(record) for record in turn.tool_calls]
+        tools = [self._tool_name(record) for record in turn.tool_calls]
         fields = {
             "outcome": turn.status,
             "conversation": turn.conversation,
@@ -185,13 +185,13 @@ class TurnLog:
         result, params = record.result, None if self._mask is None else self._mask(record.params)
         if len(text := json.dumps(params, default=str)) > MAX_PARAMS_CHARS:
             params = f"{text[:MAX_PARAMS_CHARS]}…"
-        tool = self._named(record)
+        tool = self._tool_name(record)
         fields = {"tool": tool, "params": params, "success": result.success, "call": record.call_id}
         fields["execution_time_ms"] = result.execution_time_ms
         outcome = "succeeded" if result.success else f"failed: {result.error}".replace(record.tool, tool)
         ids = {"turn": info.id, "tenant": info.tenant}
         calls.info("tool %s %s, %d ms", tool, outcome, result.execution_time_ms, extra={"fields": fields, "ids": ids})
 
-    def _named(self, record: ToolCallRecord) -> str:
+    def _tool_name(self, record: ToolCallRecord) -> str:
         """Return the name of a call's tool, without secrets: a model may invent one."""
         return record.tool if record.result.success or self._mask is None else str(self._mask(record.tool))

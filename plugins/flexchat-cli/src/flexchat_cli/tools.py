@@ -120,8 +120,8 @@ async def find_tool(chat: FlexChat, host: PluginHost, name: str) -> ToolDefiniti
         raise UsageError(host.tools.missing(name))
     sources = chat.tools.sources
     if tool is None and not all(state.accepted for state in sources.states()):
-        found = await sources.find(name)
-        tool = next(iter(chat.tools.permitted([found])), None) if found is not None else None
+        candidate = await sources.find(name)
+        tool = next(iter(chat.tools.permitted([candidate])), None) if candidate is not None else None
     if tool is None:
         names = [tool.name for tool in _tools(chat)]
         text = f"no tool is called '{name}'{did_you_mean(name, names)}; there are: {', '.join(names) or 'none'}"

@@ -47,7 +47,7 @@ class TurnAdder:
 
     def __call__(self, values: dict[str, int], turn: JournaledTurn, steps: Sequence[JournalEntry]) -> None:
         """Add a turn to the values of its hour. Steps that cannot be read are left out."""
-        rule, is_at_limit, asked = NO_RULE, False, 0
+        rule, is_at_limit, requests = NO_RULE, False, 0
         answers: list[Round] = []
         phase_rounds: list[Round] = []
         records: list[Mapping[str, Any]] = []
@@ -59,7 +59,7 @@ class TurnAdder:
                         rule = str(step.data["outcome"].get("name") or step.data["index"] + 1)
                         offered = {*step.data["tools"]}
                     case "request":
-                        asked += 1
+                        requests += 1
                         _Series(values, "model", f"{step.data['llm']}/{step.data['model']}").add(n=1)
                     case "answer":
                         answers += rounds_of(step)
@@ -84,7 +84,7 @@ class TurnAdder:
         took = datetime.fromisoformat(turn.ended_at) - datetime.fromisoformat(turn.began_at)
         shared = {"n": 1, turn.state: 1, "at_limit": is_at_limit, "tool_ms": tool_ms, f"depth:{len(answers)}": 1}
         of_rule = _Series(values, "rule", rule)
-        for cause in _causes(records, asked - len(answers)) if turn.state == "failed" else ():
+        for cause in _causes(records, requests - len(answers)) if turn.state == "failed" else ():
             of_rule.add_named("cause", cause)
         for series in (_Series(values, "turn", "with tools" if records else "without tools"), of_rule):
             series.add(**shared)

@@ -27,8 +27,8 @@ def check_objectives(read: CheckedConfig) -> None:
         if not figures:
             read.problem(path, f"it requires nothing: write {' or '.join(_FIGURES[kind])}")
         if kind == "rule" and name not in rules:
-            known = f" (rules: {', '.join(rules) or 'none has a name'})"
-            read.problem(path, f"no rule is called '{name}'{did_you_mean(name, rules) or known}")
+            hint = f" (rules: {', '.join(rules) or 'none has a name'})"
+            read.problem(path, f"no rule is called '{name}'{did_you_mean(name, rules) or hint}")
     if read.config.conversations is None:
         read.problem(("slo",), "objectives need the journal of kept turns: add a table [conversations]")
 
@@ -40,5 +40,5 @@ def review_tools(read: CheckedConfig, parts: Any) -> None:
     for target in tables.get("slo", ()):
         kind, _, name = target.partition(".")
         if kind == "tool" and name not in names:
-            known = f" (tools: {', '.join(sorted(names)[:10]) or 'none'})"
-            read.note(("slo", target), f"no tool is called '{name}'{did_you_mean(name, names) or known}")
+            hint = f" (tools: {', '.join(sorted(names)[:10]) or 'none'})"
+            read.note(("slo", target), f"no tool is called '{name}'{did_you_mean(name, names) or hint}")

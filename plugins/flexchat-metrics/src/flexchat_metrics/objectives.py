@@ -91,16 +91,16 @@ def _judge_one(target: str, objective: Objective, start: float, sums: Sequence[H
     verdicts = []
     for field, line in (("success", objective.success), ("done", objective.done)):
         if line is not None:
-            found = {"state": state_of(line, good, good, tried), "causes": _causes(row), **_spent(line, good, tried)}
-            verdicts.append(Verdict(objective=field, line=line, limit_ms=None, **found, **about))
+            facts = {"state": state_of(line, good, good, tried), "causes": _causes(row), **_spent(line, good, tried)}
+            verdicts.append(Verdict(objective=field, line=line, limit_ms=None, **facts, **about))
     if objective.p95_ms is not None:
         ends = [(end_of(bucket - 1) if bucket else 0.0, end_of(bucket), n) for bucket, n in row.buckets.items()]
         # Of the bucket that has the limit in it, it is not known how many took longer.
         surely = sum(n for _, end, n in ends if end <= objective.p95_ms)
         perhaps = sum(n for start, _, n in ends if start < objective.p95_ms)
         timed = sum(n for _, _, n in ends)
-        found = {"state": state_of(P95, surely, perhaps, timed), **_spent(P95, surely, timed)}
-        verdicts.append(Verdict(objective="p95_ms", line=P95, limit_ms=objective.p95_ms, **found, **about))
+        facts = {"state": state_of(P95, surely, perhaps, timed), **_spent(P95, surely, timed)}
+        verdicts.append(Verdict(objective="p95_ms", line=P95, limit_ms=objective.p95_ms, **facts, **about))
     return verdicts
 
 
@@ -123,8 +123,8 @@ def _above(line: float) -> list[float]:
 
 
 def _spent(line: float, good: int, tried: int) -> dict[str, Any]:
-    left = 1 - (tried - good) / ((1 - line) * tried) if tried else None
-    return {"good": good, "tried": tried, "budget_left": left}
+    budget = 1 - (tried - good) / ((1 - line) * tried) if tried else None
+    return {"good": good, "tried": tried, "budget_left": budget}
 
 
 def _causes(row: Row) -> list[tuple[str, int]]:

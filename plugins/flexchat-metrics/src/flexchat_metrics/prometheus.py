@@ -56,12 +56,12 @@ def format_metrics(report: Report, verdicts: Sequence[Verdict], *, shows_costs: 
         name = f"flexchat_{kind}_duration_seconds"
         lines += _start(name, "histogram", f"How long each {kind} took.")
         lines += [line for row in rows for line in _histogram(name, label, row)]
-    violated, left = "flexchat_slo_violated", "flexchat_slo_budget_left_ratio"
+    violated, budget = "flexchat_slo_violated", "flexchat_slo_budget_left_ratio"
     about = [({"target": each.target, "objective": each.objective}, each) for each in verdicts]
     lines += _start(violated, "gauge", "Whether an objective is violated.")
     lines += [_sample(violated, each.state == "violated", **labels) for labels, each in about]
-    lines += _start(left, "gauge", "The part of its error budget that an objective has left.")
-    lines += [_sample(left, each.budget_left, **labels) for labels, each in about if each.budget_left is not None]
+    lines += _start(budget, "gauge", "The part of its error budget that an objective has left.")
+    lines += [_sample(budget, each.budget_left, **labels) for labels, each in about if each.budget_left is not None]
     return "\n".join(lines) + "\n"
 
 

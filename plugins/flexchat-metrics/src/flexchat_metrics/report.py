@@ -35,8 +35,8 @@ class Row:
     def by(self, measure: str) -> dict[str, int]:
         """Return the counts of MEASURE:NAME by name, the largest first."""
         start = f"{measure}:"
-        found = [(key[len(start) :], count) for key, count in self.counts.items() if key.startswith(start)]
-        return dict(sorted(found, key=lambda pair: (-pair[1], pair[0])))
+        counts = [(key[len(start) :], count) for key, count in self.counts.items() if key.startswith(start)]
+        return dict(sorted(counts, key=lambda pair: (-pair[1], pair[0])))
 
     @property
     def buckets(self) -> dict[int, int]:
@@ -105,16 +105,16 @@ class Report:
 
 def report_of(sums: Iterable[HourlySum]) -> Report:
     """Add up the sums of hours. Of each kind, the MAX_NAMES most frequent names have rows, and the others one row."""
-    named: dict[str, dict[str, Counts]] = {kind: {} for kind in KINDS}
+    by_kind: dict[str, dict[str, Counts]] = {kind: {} for kind in KINDS}
     for each in sums:
         for key, count in each.values.items():
             kind, name, measure = key.split("\t", 2)
-            if kind in named:
-                _add(named[kind].setdefault(name, {}), measure, count)
+            if kind in by_kind:
+                _add(by_kind[kind].setdefault(name, {}), measure, count)
                 if kind == "turn":
-                    _add(named["turn"].setdefault("all", {}), measure, count)
-                    _add(named["tenant"].setdefault(each.labels["tenant"], {}), measure, count)
-    return Report({kind: _rows(kind, names) for kind, names in named.items()})
+                    _add(by_kind["turn"].setdefault("all", {}), measure, count)
+                    _add(by_kind["tenant"].setdefault(each.labels["tenant"], {}), measure, count)
+    return Report({kind: _rows(kind, names) for kind, names in by_kind.items()})
 
 
 def _add(counts: Counts, measure: str, count: int) -> None:
@@ -127,8 +127,8 @@ def _rows(kind: str, names: dict[str, Counts]) -> list[Row]:
         if name != OTHER:
             for measure, count in names[name].items():
                 _add(names.setdefault(OTHER, {}), measure, count)
-    kept = [name for name in order[:MAX_NAMES] if name != OTHER]
-    return [Row(kind, name, names[name]) for name in (*kept, *([OTHER] if OTHER in names else []))]
+    top = [name for name in order[:MAX_NAMES] if name != OTHER]
+    return [Row(kind, name, names[name]) for name in (*top, *([OTHER] if OTHER in names else []))]
 
 
 def _rounded(value: float | None) -> float | None:

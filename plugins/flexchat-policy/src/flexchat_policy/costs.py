@@ -98,7 +98,7 @@ def add_up(sums: Iterable[HourlySum], by: By, *, tenant: str | None = None) -> C
     Args:
         tenant: Only of this one; None for all. A principal of a tenant is TENANT/NAME.
     """
-    total, found, unpriced_models = Sum("total"), dict[str, Sum](), set[str]()
+    total, by_name, unpriced_models = Sum("total"), dict[str, Sum](), set[str]()
     for each in sums:
         labels, values = each.labels, each.values
         if "tenant" not in labels or tenant not in (None, labels["tenant"]):
@@ -106,13 +106,13 @@ def add_up(sums: Iterable[HourlySum], by: By, *, tenant: str | None = None) -> C
         name = labels.get(by, "")
         if by == "principal" and name:
             name = f"{labels['tenant']}/{name}"
-        if name not in found:
-            found[name] = Sum(name)
-        found[name].add(values)
+        if name not in by_name:
+            by_name[name] = Sum(name)
+        by_name[name].add(values)
         total.add(values)
         if values.get("unpriced"):
             unpriced_models.add(labels.get("model", ""))
-    rows = sorted(found.values(), key=lambda row: (-row.trillionths, -row.requests, -row.calls, row.name))
+    rows = sorted(by_name.values(), key=lambda row: (-row.trillionths, -row.requests, -row.calls, row.name))
     others, rest = None, rows[MAX_ROWS:]
     if rest:
         others = Sum("others")

@@ -26,8 +26,8 @@ def check_roles(read: CheckedConfig) -> None:
         for index, pattern in enumerate(grants.rules):
             if WILD & {*pattern} or pattern in names:
                 continue
-            known = f" (rules: {', '.join(names) or 'none has a name'})"
-            text = f"no rule is called '{pattern}'{did_you_mean(pattern, names) or known}"
+            hint = f" (rules: {', '.join(names) or 'none has a name'})"
+            text = f"no rule is called '{pattern}'{did_you_mean(pattern, names) or hint}"
             read.problem(("roles", role, "rules", index), text)
         for index, pattern in enumerate(grants.collections):
             store, at = pattern.partition("/")[0], ("roles", role, "collections", index)
@@ -35,8 +35,8 @@ def check_roles(read: CheckedConfig) -> None:
                 if store != "*" and not any(fnmatchcase(name, store) for name in stores):
                     read.note(at, f"'{pattern}' fits no document store")
             elif store not in stores:
-                known = f" (stores: {', '.join(stores) or 'none'})"
-                read.problem(at, f"no document store is called '{store}'{did_you_mean(store, stores) or known}")
+                hint = f" (stores: {', '.join(stores) or 'none'})"
+                read.problem(at, f"no document store is called '{store}'{did_you_mean(store, stores) or hint}")
 
 
 def review_roles(read: CheckedConfig, parts: Any) -> None:

@@ -61,8 +61,8 @@ class PostgresqlTurnSums:
             for id, *step in await connection.rows(_STEPS, (ids, [*sum_rows.SUMMED_KINDS])):
                 steps[id].append(step)
             keys = {(sum_rows.hour_of(turn), turn.tenant) for turn in turns}
-            found = await connection.rows(_SUMS, [*map(list, zip(*keys, strict=True))])
-            packed = {(hour, tenant): bytes(data) for hour, tenant, data in found}
+            stored = await connection.rows(_SUMS, [*map(list, zip(*keys, strict=True))])
+            packed = {(hour, tenant): bytes(data) for hour, tenant, data in stored}
             read = ((turn, sum_rows.readable_steps(turn.id, steps[turn.id])) for turn in turns)
             new = sum_rows.add_turns(add, read, packed)
             await connection.execute(_STORE, [*map(list, zip(*new, strict=True))])

@@ -166,7 +166,7 @@ from .refusals import (
     word_in as word_in,
 )
 from .service import Key as Key, Refusal as Refusal, Service as Service, Write as Write
-from .sources.lock import differences as differences
+from .sources.lock import differences as differences, lock_folder as lock_folder
 from .text_reader import TextCall as TextCall, read_text_calls as read_text_calls
 from .text_reader import (
     TextPiece as TextPiece,

@@ -110,8 +110,8 @@ class SqliteCounters:
         jumped: int,
     ) -> Refusal | None:
         is_queue = database.execute("SELECT EXISTS (SELECT 1 FROM counter_waiters)").fetchone()[0]
-        found = database.execute("SELECT min(number) FROM counter_waiters WHERE id = ?", (id,)) if is_queue else None
-        ticket = None if found is None else found.fetchone()[0]
+        cursor = database.execute("SELECT min(number) FROM counter_waiters WHERE id = ?", (id,)) if is_queue else None
+        ticket = None if cursor is None else cursor.fetchone()[0]
         about = {"now": now, "boot_s": seconds_since_boot(), "ticket": _NO_TICKET if ticket is None else ticket}
 
         def ahead_of(key: str) -> int:
@@ -242,8 +242,8 @@ def _settle(
 ) -> bool:
     """Settle a reservation at its real amounts; None for one that expires."""
     statement = "DELETE FROM counter_reservations WHERE id = ? RETURNING labels, worst, held"
-    found = database.execute(statement, (id,)).fetchall()
-    for labels, worst, held in found:
+    rows = database.execute(statement, (id,)).fetchall()
+    for labels, worst, held in rows:
         changes = []
         for key, amount, until in json.loads(held):
             real = (amount if until else 0) if amounts is None else amounts.get(key, 0)
@@ -251,7 +251,7 @@ def _settle(
         database.executemany(_SETTLE, changes)
         added = json.loads(worst) if amounts is None else sums or {}
         database.executemany(_ADD, [(now // 3_600_000_000, labels, name, value) for name, value in added.items()])
-    return bool(found)
+    return bool(rows)
 
 
 def _json(values: Mapping[str, object]) -> str:

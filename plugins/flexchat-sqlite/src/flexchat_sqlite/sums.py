@@ -49,19 +49,19 @@ class SqliteTurnSums:
             turns = [JournaledTurn(**dict(zip(_FIELDS, row, strict=True))) for row in rows]
             return [(turn, readable_steps(turn.id, database.execute(_STEPS, (turn.id,)))) for turn in turns]
 
-        # Steps are long: they are read before the write lock is taken. A turn is added only by whoever marks it.
-        found = await self._database.read(read)
+        # Steps are long: they are read before the write lock is taken. Only the process that marks a turn adds it.
+        unsummed = await self._database.read(read)
 
         def write(database: sqlite3.Connection) -> None:
-            turns = [each for each in found if database.execute(_MARK, (each[0].id,)).rowcount]
+            turns = [each for each in unsummed if database.execute(_MARK, (each[0].id,)).rowcount]
             keys = {(hour_of(turn), turn.tenant) for turn, _ in turns}
             query = "SELECT packed FROM turn_sums WHERE hour = ? AND tenant = ?"
             packed = {key: row[0] for key in keys if (row := database.execute(query, key).fetchone()) is not None}
             database.executemany(_STORE, add_turns(add, turns, packed))
 
-        if found:
+        if unsummed:
             await self._database.write(write)
-        return len(found)
+        return len(unsummed)
 
     async def read(self, *, tenant: str | None = None, since_s: float = 0.0) -> Sequence[HourlySum]:
         """Return the sums; see TurnSums."""

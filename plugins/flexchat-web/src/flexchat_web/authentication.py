@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
 PEER = "flexchat.peer"
-"""In an ASGI scope: the address that the connection comes from, whatever headers say; only our server writes it."""
+"""In an ASGI scope: the address that the connection comes from, not what headers name; only our server writes it."""
 
 
 class Authentication:
@@ -91,15 +91,15 @@ class Authentication:
         return (digest for digest, identity in self._tokens.items() if not identity.has_expired)
 
     def of_digest(self, digest: str) -> Identity | None:
-        """Return what a token of the server grants, by its digest; None if it grants nothing."""
+        """Return the identity that a token of the server grants, by its digest; None if it grants none."""
         match = None
-        for known, identity in self._tokens.items():  # all of them, so that the time reveals nothing
-            if hmac.compare_digest(known, digest):
+        for own_digest, identity in self._tokens.items():  # all of them, so that the time reveals nothing
+            if hmac.compare_digest(own_digest, digest):
                 match = identity
         return None if match is None or match.has_expired else match
 
     def of_token(self, token: str) -> Identity | None:
-        """Return what a token of the server grants; None if it grants nothing."""
+        """Return the identity that a token of the server grants; None if it grants none."""
         return self.of_digest(digest_of(token))
 
     def still_counts(self, identity: Identity | None) -> bool:
@@ -121,8 +121,9 @@ class Authentication:
             except ValueError as error:
                 log.info("the headers of the proxy are refused: %s", error)
                 raise ApiError(401, "the proxy in front of this server names no user", kind="token") from error
-        if not bearer or (identity := self.of_token(bearer)) is not None or self._jwt is None or self._trust is None:
-            return self.of_token(bearer) if bearer else None
+        identity = self.of_token(bearer) if bearer else None
+        if identity is not None or not bearer or self._jwt is None or self._trust is None:
+            return identity
         try:
             claims = await self.verifier.verify(bearer, self._trust)
             return _of_claims(self._jwt, claims)
@@ -132,13 +133,13 @@ class Authentication:
 
     async def watch(self) -> None:
         """Read the files again when they change, until cancelled; one that changes is left alone until it rests."""
-        seen = self._facts_read
+        earlier = self._facts_read
         while True:
             await asyncio.sleep(POLL_SECONDS)
             facts = await asyncio.to_thread(self._facts)
-            if facts != self._facts_read and facts == seen:
+            if facts != self._facts_read and facts == earlier:
                 await asyncio.to_thread(self.read_again)
-            seen = facts
+            earlier = facts
 
     @property
     def files(self) -> tuple[Path, ...]:

@@ -160,15 +160,15 @@ class Guard:
         if scope["method"] == "OPTIONS" and "access-control-request-method" in headers and allowed:
             return Response(None, 204, CORS_HEADERS)
         bearer, is_open = bearer_of(headers), self._is_open(scope["method"], path)
-        known = self._serving.authentication
+        authentication = self._serving.authentication
         identity: Identity | None = None
         with contextlib.suppress(ApiError) if is_open else contextlib.nullcontext():
-            identity = await known.of_request(scope, bearer)
+            identity = await authentication.of_request(scope, bearer)
         # An app that judges tokens admits no client without one, even where the server requires none.
         admission = Admission() if identity is not None or is_open else await self._admit(path, bearer)
         if admission.tenant is not None:
             identity = Identity(tenant=admission.tenant, principal=admission.principal)
-        elif identity is None and not (known.is_required or admission.challenge):
+        elif identity is None and not (authentication.is_required or admission.challenge):
             identity = Identity(tenant=DEFAULT_TENANT)
         if identity is None and path == "/" and (response := await self._signed_in(scope, headers)):
             return response

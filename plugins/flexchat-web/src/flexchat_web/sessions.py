@@ -88,7 +88,7 @@ class Sessions:
         return id
 
     async def identity_of(self, id: str) -> Identity | None:
-        """Return what a session's token grants; None if there is no such session, or the token is gone or expired.
+        """Return the identity that a session's token grants; None if the session or the token is gone or expired.
 
         Raises:
             StorageError, PathError: The sessions cannot be read.
@@ -100,9 +100,9 @@ class Sessions:
         )
         if row is None:
             return None
-        known = self._serving.authentication
-        digests = [digest for digest in known.digests if hmac.compare_digest(_proof(id, digest), row[0])]
-        return known.of_digest(digests[0]) if digests else None
+        authentication = self._serving.authentication
+        digests = [digest for digest in authentication.digests if hmac.compare_digest(_proof(id, digest), row[0])]
+        return authentication.of_digest(digests[0]) if digests else None
 
     async def end(self, id: str) -> None:
         """End a session, wherever else its cookie has been copied to."""

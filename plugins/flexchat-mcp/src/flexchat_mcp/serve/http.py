@@ -95,8 +95,8 @@ class McpApp:
             await served.aclose()
 
     async def _current(self, settings: McpServerConfig) -> _Served:
-        known, newest = self._newest
-        if known is settings and newest is not None:
+        newest_settings, newest = self._newest
+        if newest_settings is settings and newest is not None:
             return newest
         key = repr(settings), settings.secret  # which its repr leaves out
         served = self._served.get(key)

@@ -36,7 +36,7 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
     share = f"{verdict.line * 100:g} %"
     within = "" if verdict.limit_ms is None else f" within {verdict.limit_ms:g} ms"
     so_far = f"{verdict.good:,} of {verdict.tried:,}" if verdict.tried else "none"
-    left = "" if verdict.budget_left is None else f"{verdict.budget_left * 100:.0f} %"
+    budget = "" if verdict.budget_left is None else f"{verdict.budget_left * 100:.0f} %"
     causes = ", ".join(f"{cause} ({n:,})" for cause, n in verdict.causes)
     name = f"{verdict.target} {verdict.objective}"
     return (
@@ -44,6 +44,6 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
         f"{share}{within} in {verdict.window}",
         verdict.state,
         f"{so_far} since {verdict.began[:10]}",
-        left,
+        budget,
         causes,
     )

@@ -26,8 +26,8 @@ async def can(context: CommandContext, roles: str, name: str, words: tuple[str, 
     names = [each.strip() for each in roles.split(",")]
     for each in names:
         if each not in table:
-            known = f" (roles: {', '.join(table)})"
-            raise UsageError(f"no role is called '{each}'{did_you_mean(each, table) or known}")
+            hint = f" (roles: {', '.join(table)})"
+            raise UsageError(f"no role is called '{each}'{did_you_mean(each, table) or hint}")
     everyone = chat.tools.every_tool.names()
     async with chat:
         tool = chat.tools.every_tool.get(name)

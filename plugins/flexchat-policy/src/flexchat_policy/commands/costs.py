@@ -29,16 +29,16 @@ async def costs(context: CommandContext, by: By, since: str | None, tenant: str 
     if "roles" in context.config_data():
         context.open_chat().require("view_costs")
     async with contextlib.aclosing(cli.conversation_store(context)) as store:
-        found = await read_costs(store, by, since_s, tenant=tenant)
-    rows = [(each.name or _NONE[by], *_columns(each)) for each in found.rows]
-    if found.others is not None:
-        rows.append((f"{found.other_names:,} others", *_columns(found.others)))
+        sums = await read_costs(store, by, since_s, tenant=tenant)
+    rows = [(each.name or _NONE[by], *_columns(each)) for each in sums.rows]
+    if sums.others is not None:
+        rows.append((f"{sums.other_names:,} others", *_columns(sums.others)))
     if rows:
-        rows.append(("total", *_columns(found.total)))
+        rows.append(("total", *_columns(sums.total)))
     empty = "nothing was counted in this time" if since or tenant else "nothing is counted yet"
-    context.show_rows(found.to_dict(), (by, *_HEAD), rows, f"{empty}: costs are counted while there are [[budgets]]")
-    if found.unpriced_models and not context.json:
-        names = ", ".join(name or "embeddings" for name in found.unpriced_models)
+    context.show_rows(sums.to_dict(), (by, *_HEAD), rows, f"{empty}: costs are counted while there are [[budgets]]")
+    if sums.unpriced_models and not context.json:
+        names = ", ".join(name or "embeddings" for name in sums.unpriced_models)
         context.terminal.say(f"not in these amounts, as no price is known: {names}")
 
 

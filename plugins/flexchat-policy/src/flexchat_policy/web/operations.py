@@ -38,8 +38,8 @@ async def costs(call: Call, chat: FlexChat) -> Reply:
     except ValueError as error:
         raise call.web.ApiError(422, f"since: {error}") from None
     try:
-        kept = chat.conversations
-        found = await read_costs(kept and kept.store, call.query["by"], since_s, tenant=call.tenant)
+        conversations = chat.conversations
+        sums = await read_costs(conversations and conversations.store, call.query["by"], since_s, tenant=call.tenant)
     except UncountedError as error:
         raise call.web.ApiError(404, str(error), kind="no-costs") from None
-    return call.web.Json(found.to_dict())
+    return call.web.Json(sums.to_dict())

@@ -86,7 +86,7 @@ class ToolsLock:
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with _locked(self.path.parent):
+            with lock_folder(self.path.parent):
                 # Read inside the lock, not from memory: the file may hold what another process has just accepted.
                 sources = dict(self._load())
                 change(sources)
@@ -166,8 +166,8 @@ def _text(records: Mapping[str, KeptSource]) -> str:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Let only one process at a time in; where the system cannot do that, the last one wins."""
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Let one process at a time into the block, for a file in the folder; on Windows, all of them."""
     try:
         import fcntl
     except ImportError:  # Windows

@@ -243,10 +243,10 @@ async def render_markdown(call: Call) -> Reply:
 )
 async def sign_in(call: Call) -> Reply:
     """Begin a session with a token; its id is kept in a browser cookie."""
-    token, known = call.body["token"].strip(), call.serving.authentication
-    if not known.has_tokens:
+    token, authentication = call.body["token"].strip(), call.serving.authentication
+    if not authentication.has_tokens:
         raise ApiError(404, "this server has no tokens to sign in with", kind="no-tokens")
-    if known.of_token(token) is None:
+    if authentication.of_token(token) is None:
         raise ApiError(
             401,
             "the server does not accept this token: check that it is complete, or ask whoever runs the server",

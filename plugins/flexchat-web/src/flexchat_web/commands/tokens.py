@@ -17,6 +17,7 @@ import flexchat_cli as cli
 from flexchat.host import did_you_mean
 from flexchat.store import replacing
 from flexchat_cli import CommandContext, UsageError
+from flexchat_sdk import lock_folder
 
 from ..token_file import HASH, MAX_ENDS_CHARS, TokenFileError, TokenLine, digest_of, read_time, read_token_file
 
@@ -89,10 +90,10 @@ def remove(context: CommandContext, id: str, file: str) -> None:
     A running server reads the file again, and ends the token's sessions and streams.
     """
     with _changing(Path(file)) as lines:
-        known = read_token_file(Path(file))
-        matches = [line for line in known if line.digest.startswith(id)]
+        tokens = read_token_file(Path(file))
+        matches = [line for line in tokens if line.digest.startswith(id)]
         if len(matches) != 1 or not id:
-            hint = did_you_mean(id, [line.digest[:ID_CHARS] for line in known])
+            hint = did_you_mean(id, [line.digest[:ID_CHARS] for line in tokens])
             text = "several tokens" if len(matches) > 1 else "no token"
             raise UsageError(f"{file}: {text} with the id '{id[:64]}'{hint or ': flexchat tokens list shows the ids'}")
         del lines[matches[0].number - 1]
@@ -139,7 +140,7 @@ def _changing(file: Path, *, creates: bool = False) -> Iterator[list[str]]:
     """
     try:
         file = Path(os.path.realpath(file))
-        with _locked(file.parent):
+        with lock_folder(file.parent):
             if creates and not file.exists():
                 os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             read_token_file(file)
@@ -153,19 +154,3 @@ def _changing(file: Path, *, creates: bool = False) -> Iterator[list[str]]:
             read_token_file(file)
     except OSError as error:
         raise TokenFileError(f"{file}: {error.strerror or error}") from None
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Wait until no other program changes a token file of a folder."""
-    if os.name != "posix":
-        yield
-        return
-    import fcntl
-
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(number)
