@@ -7,6 +7,7 @@ was killed: in a tool, in a tool that honours keys, and while its model was aske
 
 import base64
 import json
+from datetime import UTC, datetime, timedelta
 
 from flexchat import EffectUnknownError, FlexChat, MediaPart, ToolContext, WithMedia, tool
 from flexchat_testing import ScriptedProvider, says
@@ -45,6 +46,11 @@ EFFECTS = [  # the newest first
     ("pay", "done"),
     ("draw", "done"),
 ]
+
+
+def dated_now(dump):
+    """Return the dump as if it had been written a minute ago: a day later its callers' keys would have expired."""
+    return dump.replace("2026-11-27T10:55", f"{datetime.now(UTC) - timedelta(minutes=1):%Y-%m-%dT%H:%M}")
 
 
 class KeptDatabase:

@@ -15,7 +15,7 @@ DUMP = Path(__file__).with_name("kept_2026_11.sql").read_text(encoding="utf-8")
 async def store(dsn):
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("DROP SCHEMA IF EXISTS kept CASCADE")
-        connection.execute(DUMP)
+        connection.execute(kept_database.dated_now(DUMP))
     made = PostgresqlConversations(PostgresqlConfig(dsn=dsn, schema="kept", pool_size=2))
     yield made
     await made.aclose()

@@ -15,7 +15,7 @@ DUMP = Path(__file__).with_name("kept_2026_11.sql").read_text(encoding="utf-8")
 
 def restore(path):
     with closing(sqlite3.connect(path)) as database:
-        database.executescript(DUMP)
+        database.executescript(kept_database.dated_now(DUMP))
 
 
 @pytest.fixture
