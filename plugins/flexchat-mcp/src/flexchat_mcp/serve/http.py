@@ -14,38 +14,28 @@ import hashlib
 import hmac
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import mcp_types as types
 from flexchat import ClosedQuestionError, FlexChat, InvalidReplyError, Question, Reply, UnknownQuestionError
-from flexchat.host import wait_for_answer
 from flexchat.plugin import FlexChatError
 from mcp.server.connection import Connection
-from mcp.server.runner import serve_connection
-from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from mcp.shared.transport_context import TransportContext
 from mcp_types import DEFAULT_NEGOTIATED_VERSION
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from .questions import BY_CLIENT, reply_of, request_of
+from .exchange import Message, Receive, Send, answer, refuse, send_whole
+from .questions import BY_CLIENT, reply_of
 from .server import RETRY_AFTER, McpServer, signing_key
 from .settings import McpServerConfig
 
 if TYPE_CHECKING:
     from flexchat_web.typing import Serving
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-
 log = logging.getLogger(__name__)
 
-ASK, DECLARED = "flexchat.mcp.ask", "flexchat.mcp.declared"
+DECLARED = "flexchat.mcp.declared"
 SESSION, VERSION = b"mcp-session-id", b"mcp-protocol-version"
 MAX_SESSION_CHARS = 4_000
 MAX_DEPTH = 100
@@ -65,29 +55,33 @@ class McpApp:
     ) -> None:
         """Answer a request."""
         served = await self._current(settings)
-        headers = dict(scope["headers"])
-        if scope["method"] == "POST":
-            body = await _read(receive, settings.max_bytes)
-            if body is None:
-                await _refuse(send, 413, types.INVALID_REQUEST, f"a message may have {settings.max_bytes:,} bytes")
-                return
-            if nesting(body) > MAX_DEPTH:
-                await _refuse(send, 400, types.PARSE_ERROR, f"the message is nested more than {MAX_DEPTH} deep")
-                return
-            if b'"method"' not in body and await self._take_reply(body, scope["flexchat.tenant"]):
-                await _send(send, 202)
-                return
+        version = _header(scope, VERSION)
+        is_older = version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
+        if scope["method"] != "POST" and (scope["method"] != "GET" or is_older or not version):
+            # No stream outlives a request, and no session has to be ended.
+            await refuse(send, 405, types.INVALID_REQUEST, "only POST is supported", allow="POST")
+            return
+        send = served.with_session(scope, send)
+        if scope["method"] == "GET":
+            await served.manager.handle_request(scope, receive, send)
+            return
+        body = await _read(receive, settings.max_bytes)
+        if body is None:
+            await refuse(send, 413, types.INVALID_REQUEST, f"a message may have {settings.max_bytes:,} bytes")
+        elif nesting(body) > MAX_DEPTH:
+            await refuse(send, 400, types.PARSE_ERROR, f"the message is nested more than {MAX_DEPTH} deep")
+        elif b'"method"' not in body and await self._take_reply(body, scope["flexchat.tenant"]):
+            await send_whole(send, 202)
+        elif not is_older:
+            await served.manager.handle_request(scope, _replay(body, receive), send)
+        elif (client := served.client_of(scope)) is None:
+            await refuse(send, 404, types.INVALID_REQUEST, "there is no such session: initialize again")
+        else:
             if b'"initialize"' in body:
                 scope[DECLARED] = _declared(body)
-            receive = _replay(body, receive)
-        elif scope["method"] != "GET" or headers.get(VERSION, b"").decode("latin-1") in (
-            "",
-            *HANDSHAKE_PROTOCOL_VERSIONS,
-        ):
-            # No stream outlives a request, and no session has to be ended.
-            await _refuse(send, 405, types.INVALID_REQUEST, "only POST is supported", allow="POST")
-            return
-        await served.manager.handle_request(scope, receive, served.with_session(scope, send))
+            known = version or client.get("version") or DEFAULT_NEGOTIATED_VERSION
+            connection = Connection.from_envelope(known, None, client.get("capabilities"))
+            await answer(served.server.server, connection, body, scope, receive, send)
 
     async def aclose(self) -> None:
         """Stop what runs here."""
@@ -143,7 +137,9 @@ class _Served:
         self, lend: Callable[[], contextlib.AbstractAsyncContextManager[FlexChat]], settings: McpServerConfig
     ) -> None:
         self.server = McpServer(lend, settings)
-        self.manager = _Manager(self, settings)
+        self.manager = StreamableHTTPSessionManager(
+            self.server.server, stateless=True, max_request_body_size=settings.max_bytes
+        )
         self._key = hashlib.sha256(b"session\0" + signing_key(settings)).digest()
         self._ended = asyncio.Event()
         self._owner: asyncio.Task[None] | None = None
@@ -188,10 +184,16 @@ class _Served:
         data = base64.urlsafe_b64encode(json.dumps(declared, separators=(",", ":")).encode()).decode()
         return f"{data}.{self._sign(data, tenant)}"
 
-    def declared_in(self, id: str, tenant: str) -> Mapping[str, Any] | None:
-        """Verify a session's id, and return the declaration in it; None if it is not ours for this tenant."""
+    def client_of(self, scope: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Verify the id of a request's session, and return the declaration in it.
+
+        Empty without an id; None if it is not ours for this tenant.
+        """
+        id = (_header(scope, SESSION) or "")[:MAX_SESSION_CHARS]
         data, _, signature = id.partition(".")
-        if not hmac.compare_digest(signature.encode(), self._sign(data, tenant).encode()):
+        if not id:
+            return {}
+        if not hmac.compare_digest(signature.encode(), self._sign(data, scope["flexchat.tenant"]).encode()):
             return None
         declared: Mapping[str, Any] = json.loads(base64.urlsafe_b64decode(data))
         return declared
@@ -200,63 +202,8 @@ class _Served:
         return hmac.new(self._key, f"{tenant}\0{data}".encode(), "sha256").hexdigest()
 
 
-class _Manager(StreamableHTTPSessionManager):
-    """The SDK's manager. Of the older era, each request is served by itself, with what its session's id declares."""
-
-    def __init__(self, served: _Served, settings: McpServerConfig) -> None:
-        super().__init__(served.server.server, stateless=True, max_request_body_size=settings.max_bytes)
-        self._served = served
-
-    async def _handle_stateless_request(
-        self, protocol_version_hint: str | None, scope: Any, receive: Any, send: Any
-    ) -> None:
-        headers, declared = dict(scope["headers"]), {}
-        if (id := headers.get(SESSION, b"").decode("latin-1")) != "":
-            client = self._served.declared_in(id[:MAX_SESSION_CHARS], scope["flexchat.tenant"])
-            if client is None:
-                await _refuse(send, 404, types.INVALID_REQUEST, "there is no such session: initialize again")
-                return
-            declared = dict(client)
-        transport = StreamableHTTPServerTransport(mcp_session_id=None)
-
-        async def serve(*, task_status: Any = anyio.TASK_STATUS_IGNORED) -> None:
-            async with transport.connect() as (reading, writing):
-                task_status.started()
-                scope[ASK] = _asker(writing)
-                dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(
-                    reading,
-                    writing,
-                    inline_methods=frozenset({"initialize"}),
-                    transport_builder=lambda _: TransportContext(kind="streamable-http", can_send_request=False),
-                )
-                version = protocol_version_hint or declared.get("version") or DEFAULT_NEGOTIATED_VERSION
-                connection = Connection.from_envelope(version, None, declared.get("capabilities"))
-                try:
-                    await serve_connection(
-                        self.app, dispatcher, connection=connection, lifespan_state=self._lifespan_state
-                    )
-                except Exception:
-                    log.exception("a request of the older era failed")
-
-        assert self._task_group is not None
-        try:
-            await self._task_group.start(serve)
-            await transport.handle_request(scope, receive, send)
-        finally:
-            with anyio.CancelScope(shield=True):
-                await transport.terminate()
-
-
-def _asker(writing: Any) -> Callable[[tuple[Question, Any]], Awaitable[Reply | None]]:
-    """Return the function that asks a client in the stream of a call's answer, and waits for the reply."""
-
-    async def ask(what: tuple[Question, Any]) -> Reply | None:
-        question, request = what
-        message = types.JSONRPCRequest(jsonrpc="2.0", id=question.id, **request_of(question))
-        await writing.send(SessionMessage(message, metadata=ServerMessageMetadata(related_request_id=request)))
-        return await wait_for_answer(question)
-
-    return ask
+def _header(scope: Mapping[str, Any], name: bytes) -> str | None:
+    return next((value.decode("latin-1") for each, value in scope["headers"] if each == name), None)
 
 
 def _is_stream(start: Message) -> bool:
@@ -320,15 +267,3 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replayed
-
-
-async def _refuse(send: Send, status: int, code: int, text: str, *, allow: str = "") -> None:
-    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": text}}).encode()
-    await _send(send, status, body, *([(b"allow", allow.encode())] if allow else []))
-
-
-async def _send(send: Send, status: int, body: bytes = b"", *headers: tuple[bytes, bytes]) -> None:
-    kind = [(b"content-type", b"application/json")] if body else []
-    start = {"type": "http.response.start", "status": status, "headers": [*kind, *headers]}
-    await send({**start, "headers": [*start["headers"], (b"content-length", str(len(body)).encode())]})  # type: ignore[misc]
-    await send({"type": "http.response.body", "body": body})

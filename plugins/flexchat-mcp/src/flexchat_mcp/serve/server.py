@@ -31,6 +31,7 @@ from mcp.shared.message import ServerMessageMetadata
 from .calls import Caller, Calls, key_of
 from .catalog import Catalog, fill
 from .contents import messages_of, resource_content, text_of
+from .exchange import ASK
 from .questions import BY_CLIENT, can_answer, reply_of, request_of
 from .settings import McpServerConfig, ServedPrompt, ServedResource
 from .tasks import EXTENSION, MODERN, TasksExtension
@@ -128,7 +129,7 @@ class McpServer:
         """Return the function that asks a client of the older era while its call runs; None if it cannot be asked."""
         if ctx.protocol_version in MODERN:
             return None
-        over_http: Ask | None = None if ctx.request is None else ctx.request.scope.get("flexchat.mcp.ask")
+        over_http: Ask | None = None if ctx.request is None else ctx.request.scope.get(ASK)
         session = ctx.session
         if over_http is None and not session.can_send_request:
             return None
