@@ -1,9 +1,10 @@
 """An MCP server over stdio without the SDK, of either era, whose faults a test switches.
 
 ``mcp_server.py FOLDER [--era modern|handshake|both] [--fault NAME]…``. FOLDER/tools.json has its tools, read anew for
-each list, or FOLDER/tools_of.json those of its tenant, FOLDER/resources.json its resources; FOLDER/effects gets a line
-for each call of a tool that changes something, FOLDER/reads for each resource that is read, FOLDER/starts for each
-start. FOLDER/fault holds the fault of the next call; it is removed when it is taken, unless it begins with "always ".
+each list, or FOLDER/tools_of.json those of its tenant, FOLDER/resources.json its resources with their texts;
+FOLDER/effects gets a line for each call of a tool that changes something, FOLDER/reads for each resource that is read,
+FOLDER/starts for each start. FOLDER/fault holds the fault of the next call; it is removed when it is taken, unless it
+begins with "always ".
 
 The fault ``task {…}`` answers with a task, kept in FOLDER/tasks: it survives the server. Its plan says: "until", the
 file in FOLDER that ends it, or "after", how many times it is asked for before; "end", its last status; "interval", what
@@ -177,6 +178,7 @@ class Server:
             self.result(asked, resourceTemplates=[{"uriTemplate": "note:///{n}", "name": "a note"}], **lasting)
         elif method == "resources/read":
             self.note("reads", params["uri"])
+            texts = {one["uri"]: one["text"] for one in json.loads(given.read_text())} if given.exists() else {}
             uri, picture = params["uri"], {"blob": "aGVsbG8=", "mimeType": "image/png"}
             held = {
                 "note:///picture": [{"uri": uri, **picture}],
@@ -188,6 +190,8 @@ class Server:
             fault = self.fault()
             if fault == "die":
                 os._exit(7)
+            elif params["uri"] in texts:
+                self.result(asked, contents=[{"uri": uri, "text": texts[uri]}], **lasting)
             elif "inputResponses" in params:
                 told = json.dumps(params["inputResponses"]["q"]["content"])
                 self.result(asked, contents=[{"uri": uri, "text": told}], **lasting)

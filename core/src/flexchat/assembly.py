@@ -101,11 +101,11 @@ def assemble(
     _check_plugins(reading, host)
     entries = read_entries(reading, "llms", host.providers, given=providers)
     store_entries = read_entries(reading, "stores", host.document_stores)
+    read_tables(reading, host)
     sources = _sources(reading, host, open_sources or {})
     tools = [*tools]
     names = {tool.name for tool in map(as_definition, (tool for tool in tools if not isinstance(tool, str)))}
     read = read_tool_settings(reading, host, has_sources=bool(sources.by_name), given=names)
-    read_tables(reading, host)
     run_checks(reading, host, at_start=True)
     given_llms = Llms.from_providers(providers, reading.config.llms if reading.config is not None else {})
     opened = open_llms(reading, {name: entry for name, entry in entries.items() if name not in given_llms})

@@ -48,6 +48,7 @@ from .config.wording import (
     shortened as shortened,
     format_path as format_path,
 )
+from .config.yaml_reading import YamlError as YamlError, read_yaml as read_yaml
 from .conversations.view import Conversations as Conversations, cost_by_rule as cost_by_rule
 from .databases import Databases as Databases, databases_of as databases_of, open_databases as open_databases
 from .domain import DEFAULT_TENANT as DEFAULT_TENANT, TurnEvent as TurnEvent, new_call_id as new_call_id

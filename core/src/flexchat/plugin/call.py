@@ -10,13 +10,14 @@ import contextlib
 import contextvars
 import json
 import math
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import attrs
 
 from ..domain import DEFAULT_TENANT, Principal, RetrievalHits, ToolDefinition, ToolResult, TurnInfo, new_call_id
 from ..domain.effects import arguments_digest
+from ..domain.messages import Message
 from ..domain.questions import NOBODY, Approval, Question, Reply
 from ..domain.tracing import is_traceparent, new_traceparent, usable_tracestate
 from ..errors import did_you_mean
@@ -55,6 +56,7 @@ class RunningTurn(Protocol):
         cited: What tools cited with ToolContext.cite, so that the turn can name its sources.
         is_interrupted: Whether it is being stopped so that it goes on later.
         root: Its info, or that of the outermost turn whose tool started it.
+        own_messages: What it has added to the history so far: an answer with calls once they have their results.
     """
 
     info: TurnInfo
@@ -63,6 +65,9 @@ class RunningTurn(Protocol):
 
     @property
     def root(self) -> TurnInfo: ...  # noqa: D102
+
+    @property
+    def own_messages(self) -> Sequence[Message]: ...  # noqa: D102
 
     async def earlier_result(self, call_id: str) -> EarlierResult | None:
         """Return the result of a call that the turn's model was shown; None if there is none."""
@@ -76,6 +81,7 @@ class EndedTurn:
     root: TurnInfo
     is_interrupted: bool
     cited: list[Cited] = attrs.field(factory=list)
+    own_messages: tuple[Message, ...] = ()
 
     async def earlier_result(self, call_id: str) -> EarlierResult | None:
         """Return None: the turn has no messages any more."""

@@ -46,7 +46,7 @@ from ..errors import Problem
 from .call import REPORTED_AGAIN_S, Call, Cited, EarlierResult, current_turn, traceparent_here
 from .foreign import run_in_thread
 from .records import summary_from
-from .tool_sources import Closable, ConfiguredSource
+from .tool_sources import Closable, ConfiguredSource, ToolSource, ToolSourceContext
 
 if TYPE_CHECKING:
     from ..domain.masking import Mask
@@ -1354,6 +1354,8 @@ class ConfigTable:
         database: Returns the database that belongs to the table, for backups and upgrades, given the table (None if it
             is not written) and the folder of the config file (None if there is none); None for none. Opens nothing.
         is_named: Whether it is a table of tables, each with the keys of the class: ``[NAME.…]``, read into a dict.
+        source: Opens the tool source that the table describes, which has its name: async (what was read of it,
+            ToolSourceContext) -> ToolSource. None: it describes none.
     """
 
     name: str
@@ -1363,6 +1365,7 @@ class ConfigTable:
     is_list: bool = False
     database: Callable[[Any, Path | None], StoreDatabase | None] | None = None
     is_named: bool = False
+    source: Callable[[Any, ToolSourceContext], Awaitable[ToolSource]] | None = None
 
 
 class CheckedConfig(Protocol):

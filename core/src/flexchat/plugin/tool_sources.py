@@ -99,12 +99,14 @@ class ToolSourceContext:
         folder: Where relative paths start: the folder of the config's file; None for the working folder.
         fetcher: The client for addresses that the config or a document names; see ToolContext.fetcher.
         changed: To be called, on the event loop, when the source's tools may have changed.
+        sources: The sources of the chat by name, for one that reads from another.
     """
 
     name: str
     folder: Path | None = None
     fetcher: Fetcher | None = None
     changed: Callable[[], None] = lambda: None
+    sources: Mapping[str, ConfiguredSource] = attrs.field(factory=dict)
 
 
 OpenSource = Callable[[ToolSourceContext], Awaitable[ToolSource]]

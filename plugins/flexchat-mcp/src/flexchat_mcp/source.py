@@ -7,12 +7,13 @@ in use.
 from __future__ import annotations
 
 import asyncio
+import base64
 import collections
 import contextlib
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import attrs
@@ -22,7 +23,7 @@ from flexchat.plugin import SourcedTool, SourceServer, ToolError, ToolSourceCont
 from .errors import MAX_ERRORS, Code, ServerError, ServerUnusableError
 from .inspect import findings
 from .listing import Listing, list_tools, remarks, select_tools, to_sourced_tool
-from .resources import Resources, resource_tools
+from .resources import Resources, contents_of, resource_tools, resources_of
 from .server import Server
 from .settings import McpConfig, option
 
@@ -40,6 +41,7 @@ class Closable(Protocol):
 
 
 Source = TypeVar("Source", bound=Closable)
+T = TypeVar("T")
 
 
 @attrs.define(eq=False)
@@ -270,6 +272,35 @@ class McpSource:
                     await source.listing(fresh=True)
         except ServerUnusableError as error:
             raise ToolSourceError(str(error)) from None
+
+    async def resource_uris(self, prefix: str) -> list[str]:
+        """Return the URIs of the server's resources that begin so; for other packages.
+
+        Raises:
+            ToolSourceError: It cannot be reached, or cannot list them.
+        """
+        resources, _ = await self._read_only(resources_of)
+        return [one["uri"] for one in resources if one["uri"].startswith(prefix)]
+
+    async def read_resource(self, uri: str) -> bytes:
+        """Return the content of a resource; for other packages.
+
+        Raises:
+            ToolSourceError: It cannot be read.
+        """
+        contents = await self._read_only(lambda client: contents_of(client, uri))
+        texts = [one["text"].encode() if "text" in one else base64.b64decode(one["blob"]) for one in contents]
+        return b"".join(texts)
+
+    async def _read_only(self, request: Callable[[Client], Awaitable[T]]) -> T:
+        try:
+            return await self.server.ask(request, may_repeat=True, is_call=False)
+        except ServerError as error:
+            raise ToolSourceError(str(error)) from None
+        except ToolSourceError:
+            raise
+        except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
+            raise ToolSourceError(f"its resources cannot be read: {describe_invalid(error)}") from None
 
     def warnings(self, tools: Sequence[SourcedTool], others: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         """Inspect tools in the server's form for suspicious content."""

@@ -117,6 +117,7 @@ class LiveSource:
         accepted_fingerprint: Callable[[str], str],
         when_read: Callable[[LiveSource, list[SourcedTool] | None], Awaitable[None]],
         create_fetcher: Callable[[], ClosableFetcher | None] = lambda: None,
+        others: Callable[[], Mapping[str, LiveSource]] = dict,
     ) -> None:
         self.setup, self.name, self.settings = setup, setup.name, setup.settings
         self.folder, self.timeout_s = setup.folder, setup.timeout_s
@@ -127,7 +128,7 @@ class LiveSource:
         self.left_out: Mapping[str, str] = {}
         self._accepted_fingerprint = accepted_fingerprint
         self._when_read = when_read
-        self._create_fetcher = create_fetcher
+        self._create_fetcher, self._others = create_fetcher, others
         self._opened: _Opened | None = None
         self._opening = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
@@ -311,7 +312,11 @@ class LiveSource:
             with contained():
                 opened.fetcher = self._create_fetcher()
                 context = ToolSourceContext(
-                    name=setup.name, folder=setup.folder, fetcher=opened.fetcher, changed=opened.changed
+                    name=setup.name,
+                    folder=setup.folder,
+                    fetcher=opened.fetcher,
+                    changed=opened.changed,
+                    sources=self._others(),
                 )
                 opened.source = source = await setup.open(context)
         except (ToolSourceError, TimeoutError):

@@ -53,7 +53,13 @@ class LiveSources(ToolSources):
         self._in_memory: dict[str, KeptSource] = {}
         self._logged: dict[str, str] = {}
         self._live = {
-            setup.name: LiveSource(setup, self._accepted_fingerprint, self._read, lambda: self._chat.create_fetcher())
+            setup.name: LiveSource(
+                setup,
+                self._accepted_fingerprint,
+                self._read,
+                lambda: self._chat.create_fetcher(),
+                lambda: self._live,
+            )
             for setup in setups
         }
 

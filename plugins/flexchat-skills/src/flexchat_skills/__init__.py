@@ -1,0 +1,1 @@
+"""Agent Skills: folders of instructions that a model loads when it needs them."""
