@@ -28,7 +28,8 @@ HOMES = {
     "pluggy": ("flexchat/plugin/",),
     "cattrs": ("flexchat/config/", "flexchat/domain/codec.py"),
     "tomli": ("flexchat/config/",),
-    "tomllib": ("flexchat/config/", "flexchat/installing.py", "flexchat_sdk/prices.py"),
+    "tomllib": ("flexchat/config/", "flexchat/installing.py", "flexchat_sdk/prices.py", "flexchat_toolsearch/words.py"),
+    "snowballstemmer": ("flexchat_toolsearch/words.py",),
     "dotenv": ("flexchat_cli/env_file.py",),
     "keyring": ("flexchat_cli/stored_keys.py",),
     "genai_prices": ("flexchat/llms/prices.py",),
@@ -87,6 +88,7 @@ HOMES = {
         "flexchat_metrics/commands/",
         "flexchat_queue/commands/",
         "flexchat_policy/commands/",
+        "flexchat_toolsearch/commands/",
     ),
 }
 PUBLIC = (

@@ -25,6 +25,7 @@ from .plugin.foreign import contained, error_name
 from .plugin.hooks import Hooks
 from .plugin.host import BLOCKED_BY_CONFIG, FETCHER, SOURCE_LOADER, PluginHost
 from .plugin.tool_sources import Closable, OpenSource
+from .tools.deferral import FINDER
 from .tools.registry import verify_trouble
 from .tools.settings import allowed_tools, read_tool_settings, tool_trouble
 from .tools.sources import ToolSources, settings_of, source_tables
@@ -144,6 +145,7 @@ def assemble(
     reading.finish()
     _add_given(manager, tools, host)
     _check_verifying(reading, config, manager)
+    _check_search(reading, config, manager, host)
     reading.finish()
     _note_retries(reading, config, manager)
     _log_rules_with_all_tools(config, manager)
@@ -172,6 +174,20 @@ def assemble(
         packages={name: host.providers.package(entry.provider) for name, entry in config.llms.items()},
         notes=tuple(reading.notes),
     )
+
+
+def _check_search(reading: ReadConfig, config: Config, manager: ToolManager, host: PluginHost) -> None:
+    """Report a search for tools that no package offers, and patterns that fit no tool, as far as all are known."""
+    shows = [(index, rule.tools.show) for index, rule in enumerate(config.responses) if rule.tools and rule.tools.show]
+    if (config.tools.search is not None or shows) and manager.get_registry().finder is None:
+        path = ("responses", shows[0][0], "tools", "show") if config.tools.search is None else ("tools", "search")
+        reading.problem(path, host.tools.missing(FINDER))
+    registry = manager.every_tool
+    for index, show in shows if not manager.sources.by_name else ():
+        for at, name in enumerate(show):
+            if not registry.matching([name]):
+                text = f"no tool is called '{shortened(name)}'{did_you_mean(name, registry.names())}"
+                reading.problem(("responses", index, "tools", "show", at), text)
 
 
 def _log_rules_with_all_tools(config: Config, manager: ToolManager) -> None:

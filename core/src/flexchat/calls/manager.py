@@ -8,12 +8,13 @@ from typing import Any
 
 import attrs
 
-from ..config.model import ResponseRule, ToolEntry, ToolsTable
+from ..config.model import ResponseRule, ToolEntry, ToolSearch, ToolsTable
 from ..domain import Implementation, ToolDefinition, TurnInfo
 from ..errors import FlexChatError, ToolDefinitionError, did_you_mean
 from ..plugin.call import current_info
 from ..plugin.contracts import ClosableFetcher
 from ..plugin.host import PluginHost
+from ..tools.deferral import FINDER
 from ..tools.python_function import FunctionTool, tool
 from ..tools.registry import ToolRegistry
 from ..tools.sources import Surroundings, ToolSources
@@ -38,6 +39,7 @@ class ToolManager:
         calls: Runs tool calls through their steps.
         effects: The ledger of what its tools change, as this process uses it.
         fetcher: What its tools send requests with; None if it was given none.
+        search: Which tools are deferred, and how many of them are found.
         is_restricted: See ``restrict_listings``: a chat calls it once its configuration has been checked.
 
     Source: requirements TC-15, TC-67 to TC-70, C7, C8, C9.
@@ -55,6 +57,10 @@ class ToolManager:
         self._parts = parts or ToolParts()
         self.fetcher, self.effects = self._parts.fetcher, self._parts.effects
         self._registry = ToolRegistry(self._parts.formats)
+        self.search = self.table.search or ToolSearch()
+        if (finder := self._parts.offered.get(FINDER)) is not None:
+            how = attrs.evolve(finder.implementation, settings={"hits": self.search.hits})
+            self._registry.finder = attrs.evolve(finder, implementation=how, pinned=True)
         self.is_restricted = False
         self._adjusting: dict[str, ToolEntry] = {}
         self.sources = ToolSources() if sources is None or self.table.enabled is False else sources
@@ -211,7 +217,24 @@ class ToolManager:
         if not self._wants_tools(rule):
             return ToolRegistry(self._parts.formats)
         offer = self._registry.offer(rule.tools.allowed_tools if rule.tools is not None else None)
-        return self._permitted(offer) if self.is_restricted and not is_whole else offer
+        if self.is_restricted and not is_whole:
+            offer = self._permitted(offer)
+        return self._defer(rule, offer)
+
+    def shown_to(self, rule: ResponseRule) -> tuple[str, ...]:
+        """Return the names of the tools in a rule's first request, in order; it raises as ToolRegistry.offer."""
+        is_whole = self.table.search is None and (rule.tools is None or rule.tools.show is None)
+        return self.offered_to(rule) if is_whole else self.offer_to(rule).shown()
+
+    def _defer(self, rule: ResponseRule, offer: ToolRegistry) -> ToolRegistry:
+        """Defer the tools of an offer, if it has so many or the rule names those that are shown."""
+        show, finder = rule.tools.show if rule.tools is not None else None, self._registry.finder
+        if finder is None or (show is None and self.table.search is None):
+            return offer
+        if show is None and len(offer.names()) <= self.search.above:
+            return offer
+        deferring = offer.deferring(finder, show or ())
+        return deferring if deferring.deferred else offer
 
     def get_max_iterations(self) -> int:
         """Return the number of answers that may ask for tools in one turn."""

@@ -120,7 +120,10 @@ class LookUp:
         """Return the error of a tool that the principal may not use, also of one that was therefore not offered."""
         assert self.refusal_of is not None
         tool = call.tool or self.registry.get(call.name)
-        if tool is None or tool.is_callers or (why := self.refusal_of(call.turn, tool)) is None:
+        # What finds tools shows each principal its own: no role needs to grant it.
+        if tool is None or tool.is_callers or tool is self.registry.finder:
+            return None
+        if (why := self.refusal_of(call.turn, tool)) is None:
             return None
         call.facts["refused"] = {"why": why}
         log.warning("tool %s is refused: %s", call.name, why)

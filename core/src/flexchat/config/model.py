@@ -204,6 +204,28 @@ class EffectsTable:
 
 
 @attrs.frozen(kw_only=True)
+class ToolSearch:
+    """[tools.search]: which tools a model has to look for."""
+
+    above: int = key(
+        "Tools of a rule beyond which those not in its show are deferred: left out of requests until find_tools finds "
+        "them.",
+        min=0,
+        default=40,
+    )
+    hits: int = key("Tools that one search loads.", min=1, max=20, default=5)
+    max_found: int = key(
+        "Most loaded tools in a request; beyond that, the one that was not used for longest is left out again.",
+        min=1,
+        default=20,
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.max_found < self.hits:
+            raise ValueError(f"max_found must be at least hits ({self.hits}): one search would not fit")
+
+
+@attrs.frozen(kw_only=True)
 class SourceEntry:
     """One [[tools.TYPE]] table: a source of tools. All other keys belong to the type."""
 
@@ -253,6 +275,7 @@ class ToolsTable:
         default="message",
     )
     effects: EffectsTable = key("The ledger of what tools change.", factory=EffectsTable)
+    search: ToolSearch | None = key("Which tools a model has to look for.", default=None)
     apply_globally: bool = key("Offer the tools in every rule that does not set enabled = false.", default=False)
     lock: str | None = key(
         "File with the accepted tools of sources. Default: next to the configuration, flexchat.tools.lock for "
@@ -276,6 +299,11 @@ class RuleTools:
     enabled: bool = key("Whether this rule uses tools.", default=True)
     allowed_tools: tuple[str, ...] | None = key(
         "Names of the tools offered; SOURCE/* for all tools of a source. Default: all.", default=None
+    )
+    show: tuple[str, ...] | None = key(
+        "Tools that are always in the request, as names or patterns: tickets_find*, SOURCE/*; the others are deferred. "
+        "Default: all, up to tools.search.above.",
+        default=None,
     )
     max_iterations: int | None = key("Overrides tools.max_iterations.", min=1, max=50, default=None)
     choice: ToolChoice = key("required: the model must call a tool before it may answer.", default="auto")

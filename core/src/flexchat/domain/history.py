@@ -141,10 +141,10 @@ class _Reader:
             near = did_you_mean(id, ids[:50])
             _refuse(place, f"its tool_call_id {id[:80]!r} belongs to no call before it that waits for a result{near}")
         call = waiting.pop(0)
-        own = _own({**entry, "name": call.name, "content": text}, place) if "media" in entry else None
-        media = own.media if isinstance(own, ToolMessage) else ()
+        own = _own({**entry, "name": call.name, "content": text}, place) if {"media", "loads"} & {*entry} else None
+        more: dict[str, Any] = {"media": own.media, "loads": own.loads} if isinstance(own, ToolMessage) else {}
         is_error = entry.get("is_error") is True
-        return ToolMessage(tool_call_id=call.id, name=call.name, content=text, is_error=is_error, media=media)
+        return ToolMessage(tool_call_id=call.id, name=call.name, content=text, is_error=is_error, **more)
 
 
 def _role(entry: Mapping[str, Any], place: str) -> str:

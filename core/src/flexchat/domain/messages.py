@@ -289,6 +289,7 @@ class ToolMessage:
         content: The text for the model: a ToolResult as JSON, shortened if it was too long.
         is_error: For dialects that can mark an error in addition to the text.
         media: Media shown to the model with it, if it accepts them: see MediaInResultsProvider.
+        loads: Names of deferred tools that later requests have.
     """
 
     tool_call_id: str
@@ -296,6 +297,7 @@ class ToolMessage:
     content: str
     is_error: bool = False
     media: tuple[MediaPart, ...] = ()
+    loads: tuple[str, ...] = ()
     memo: dict[Any, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
     role: Literal["tool"] = attrs.field(default="tool", init=False)
 

@@ -132,6 +132,7 @@ class ToolDefinition:
             a process, and runs again from its beginning once it has one.
         strict: Whether the service must enforce the parameters, if it can. None for the service's default.
         source: Name of the tool source it comes from; None if it comes from none.
+        pinned: Whether requests always have it, also where other tools are deferred.
     """
 
     name: str
@@ -152,6 +153,7 @@ class ToolDefinition:
     approve: bool = False
     asks_first: bool = False
     price: ToolPrice | None = None
+    pinned: bool = False
 
     def __attrs_post_init__(self) -> None:
         if not self.name or not self.description:

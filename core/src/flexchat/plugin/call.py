@@ -72,6 +72,9 @@ class RunningTurn(Protocol):
     async def earlier_result(self, call_id: str) -> EarlierResult | None:
         """Return the result of a call that the turn's model was shown; None if there is none."""
 
+    def deferred_tools(self) -> Mapping[str, ToolDefinition]:
+        """Return the deferred tools, by the names that the model calls them by."""
+
 
 @attrs.define
 class EndedTurn:
@@ -85,6 +88,10 @@ class EndedTurn:
 
     async def earlier_result(self, call_id: str) -> EarlierResult | None:
         """Return None: the turn has no messages any more."""
+
+    def deferred_tools(self) -> Mapping[str, ToolDefinition]:
+        """Return none: no request follows."""
+        return {}
 
 
 class TurnPlace:

@@ -1240,6 +1240,18 @@ class ToolContext:
             return None
         return await turn.earlier_result(call_id)
 
+    def deferred_tools(self) -> Mapping[str, ToolDefinition]:
+        """Return the turn's deferred tools that its principal may use, by the names that the model calls them by.
+
+        None outside turns.
+        """
+        turn = current_turn.get()
+        return {} if turn is None or turn.info.id != self.turn_id else turn.deferred_tools()
+
+    def load_tools(self, tools: Iterable[ToolDefinition]) -> None:
+        """Have the later requests of the conversation contain these deferred tools, the most important first."""
+        self._made_for.facts["loads"] = [tool.name for tool in tools]
+
     async def ask(self, message: str, schema: Mapping[str, Any] | None = None, *, url: str = "") -> Reply:
         """Ask the person behind the turn, and return the reply. While they think, no time limit runs.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import fnmatch
 import hashlib
 import json
 import logging
@@ -37,6 +38,10 @@ _MAX_LISTS = 256  # allow-lists remembered; a config has one for each rule
 class ToolRegistry:
     """Tool definitions by name, independent of wire formats: it is given encoders by name.
 
+    Attributes:
+        finder: The tool that finds deferred ones: it can be called, and no list has it; None without one.
+        deferred: Names of the tools of an offer that are left out of requests until they are found.
+
     Source: requirements TC-13, TC-27 to TC-35, DS-1.
     """
 
@@ -52,6 +57,10 @@ class ToolRegistry:
         self._all_names: tuple[str, ...] | None = None
         self._sent: _Sent | None = None
         self._sent_of_sources: _Sent | None = None
+        self.finder: ToolDefinition | None = None
+        self.deferred: frozenset[str] = frozenset()
+        self._deferring: dict[tuple[str, ...], ToolRegistry] = {}
+        self._shown: tuple[str, ...] | None = None
 
     def register(self, tool: ToolDefinition) -> None:
         """Add a tool.
@@ -94,6 +103,8 @@ class ToolRegistry:
         if name in self._tools:
             return self._tools[name]
         tool = self._find_by_name(name)
+        if not tool and self.finder is not None and name == self.finder.name:
+            return self.finder
         return tool[0] if len(tool) == 1 else None
 
     def now(self, tool: ToolDefinition) -> ToolDefinition | None:
@@ -101,6 +112,8 @@ class ToolRegistry:
         registered = self._tools.get(tool.name)  # of a source as well, where a chat was given its tools
         if registered is not None and registered.source == tool.source:
             return registered
+        if tool is self.finder:
+            return tool
         return None if tool.source is None else self._of_sources().get((tool.source, tool.name))
 
     def still_has(self, offer: ToolRegistry) -> bool:
@@ -171,6 +184,38 @@ class ToolRegistry:
             self._offers[key] = registry
         return registry
 
+    def deferring(self, finder: ToolDefinition, shown: tuple[str, ...]) -> ToolRegistry:
+        """Return an offer of these tools and ``finder`` in which all are deferred that are neither shown nor pinned.
+
+        Args:
+            shown: Names and patterns of tools, and of tools of a source: ``SOURCE/find*``.
+
+        Raises:
+            ToolClashError: A tool has the finder's name.
+        """
+        registry = self._deferring.get(shown)
+        if registry is None:
+            kept = {tool.name for tool in self.matching(shown)}
+            deferred = [tool.name for tool in self.list() if not tool.pinned and tool.name not in kept]
+            same = self.get(finder.name)
+            if same is not None and same.implementation.type != finder.implementation.type:
+                raise ToolClashError(finder.name, (same.source, None))
+            registry = self._deferring[shown] = ToolRegistry(self._formats)
+            registry._tools = {tool.name: tool for tool in [*self.list(), finder]}
+            registry._offered_at, registry.deferred = self._offered_at, frozenset(deferred)
+        return registry
+
+    def matching(self, patterns: Iterable[str]) -> builtins.list[ToolDefinition]:
+        """Return the tools that one of the patterns names: ``find*``, or ``SOURCE/find*`` for those of a source."""
+        matches = re.compile("|".join(map(fnmatch.translate, patterns)) or "(?!)").match
+        return [tool for tool in self.list() if matches(tool.name) or matches(f"{tool.source}/{tool.name}")]
+
+    def shown(self) -> tuple[str, ...]:
+        """Return the names of the tools of an offer that are in every request, in order."""
+        if self._shown is None:
+            self._shown = tuple([name for name in self.names() if name not in self.deferred])
+        return self._shown
+
     def without(self, tools: Iterable[ToolDefinition]) -> ToolRegistry:
         """Return an offer of all tools but these."""
         if not (left_out := {(tool.source, tool.name) for tool in tools}):
@@ -179,13 +224,14 @@ class ToolRegistry:
         kept = [tool for tool in self.list() if (tool.source, tool.name) not in left_out]
         registry._tools = {tool.name: tool for tool in kept if tool.name in self._tools}
         registry._sourced = {(tool.source, tool.name): tool for tool in kept if tool.name not in self._tools}
-        registry._offered_at = self._offered_at
+        registry._offered_at, registry.finder = self._offered_at, self.finder
         return registry
 
     def beside(self, tools: Iterable[ToolDefinition]) -> ToolRegistry:
         """Return an offer of these tools and those of a caller. Raises ChatRequestError if two have one name."""
         registry = ToolRegistry(self._formats)
         registry._tools, registry._offered_at = {**self._tools}, self._offered_at
+        registry.deferred = self.deferred
         registry.refuse_clashes(tools)
         registry._tools.update({tool.name: tool for tool in tools})
         return registry
@@ -242,6 +288,9 @@ class ToolRegistry:
         """
         encoded = self._encoded.get((provider, names))
         if encoded is None:
+            if len(self._encoded) >= _MAX_LISTS:  # each conversation may have found others
+                self._encoded.clear()
+                self._dropped.clear()
             encode = self._formats.get(provider)
             if encode is None:
                 raise UnknownToolFormatError(provider, known=sorted(self._formats))
@@ -296,7 +345,8 @@ class ToolRegistry:
         self._encoded.clear()
         self._dropped.clear()
         self._offers.clear()
-        self._all_names = self._sent = self._sent_of_sources = None
+        self._deferring.clear()
+        self._all_names = self._shown = self._sent = self._sent_of_sources = None
 
     def _own_sent(self) -> _Sent:
         if self._sent is None:

@@ -8,7 +8,7 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -29,6 +29,7 @@ from ..domain import (
     Round,
     ToolCall,
     ToolCallRecord,
+    ToolDefinition,
     ToolMessage,
     ToolResult,
     Turn,
@@ -48,6 +49,7 @@ from ..plugin.contracts import ConversationStore
 from ..plugin.foreign import CallSuspended, contained
 from ..plugin.hooks import Hooks, TurnTrace, record_of
 from ..schema.answer_format import AnswerFormat, answer_format
+from ..tools.deferral import FoundTools
 from ..tools.registry import ToolRegistry
 from ..tools.results import json_facts, whole_text
 from .clock import Clock
@@ -70,12 +72,14 @@ class CallRound:
     """The calls of one answer while they run.
 
     Attributes:
+        unfound: What the calls of deferred tools that the request did not have result in, by index.
         calls: One for each requested; None for one that has not started.
         records: The outcome of each; None while it runs.
     """
 
     requested: Sequence[ToolCall]
     iteration: int
+    unfound: Mapping[int, str] = attrs.field(factory=dict)
     calls: list[Call | None] = attrs.field(init=False)
     records: list[ToolCallRecord | None] = attrs.field(init=False)
 
@@ -204,6 +208,7 @@ class ActiveTurn:
         call_round: The calls of the last answer now running; None if there are none.
         has_side_effects: Whether a tool that must not run twice has run.
         records: None while no tools are offered.
+        found: The deferred tools that its conversation has found; None if none are deferred.
         can_read_on: Whether the model can read on in a result that is too long to be shown whole.
         is_at_limit: Whether the tool loop was ended by a limit.
         has_last_request: Whether a plugin ended it, and left it a request for the answer.
@@ -248,6 +253,7 @@ class ActiveTurn:
     call_round: CallRound | None = None
     has_side_effects: bool = False
     records: list[ToolCallRecord] | None = None
+    found: FoundTools | None = None
     can_read_on: bool = False
     is_at_limit: bool = False
     has_last_request: bool = False
@@ -316,6 +322,11 @@ class ActiveTurn:
         if result.usage is not None:
             self.usage = result.usage if self.usage is None else self.usage + result.usage
         self.rounds.append(round_)
+
+    def deferred_tools(self) -> Mapping[str, ToolDefinition]:
+        """Return the deferred tools, in order, by the names that the model calls them by."""
+        tools = self.tools
+        return {tools.wire_name(tool.name): tool for tool in tools.own() if tool.name in tools.deferred}
 
     async def earlier_result(self, call_id: str) -> EarlierResult | None:
         """Return the result of a call that the model was shown: of this turn, or of one in the kept history.

@@ -33,6 +33,7 @@ from ..domain.history import repair_history
 from ..errors import ChatRequestError, ResponseFormatError
 from ..plugin.hooks import ModelRequest
 from ..schema.answer_format import AnswerFormat, ReadAnswer
+from ..tools.deferral import FoundTools
 from ..tools.results import whole_text
 from .active import ActiveTurn, ModelTarget, end_replay
 from .exchange import ModelQuery, exchange, request_to
@@ -70,6 +71,7 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
     if offered:
         turn.records, turn.can_read_on = [], can_read_on(turn.tools, offered)
         limit = turn.request.max_iterations or (rule.tools and rule.tools.max_iterations) or limit
+        _defer_tools(turn)
     why = await rounds(turn, _RuleDialogue(turn, rule, options, offered), offered, limit)
     if turn.caller_calls:
         return _response(turn, turn.answer, AssistantMessage())  # the last answer is among the messages already
@@ -101,8 +103,14 @@ async def first_request(turn: ActiveTurn) -> ModelRequest:
     rule = turn.rule[1]
     _assemble_messages(turn, rule)
     offered = turn.parts.offered_to(rule, turn.tools)
+    _defer_tools(turn)
     dialogue = _RuleDialogue(turn, rule, _options(rule, turn.request), offered)
-    return await request_to(turn, _query(turn, dialogue.first, offered))
+    return await request_to(turn, _query(turn, dialogue.first, dialogue.in_request(offered)))
+
+
+def _defer_tools(turn: ActiveTurn) -> None:
+    if turn.tools.deferred:
+        turn.found = FoundTools(turn.tools, turn.parts.tools.search.max_found)
 
 
 class _RuleDialogue:
@@ -132,9 +140,15 @@ class _RuleDialogue:
     async def ask(self) -> ChatResult:
         turn = self._turn
         first = self.first, self._first_offered
-        result = await _ask(turn, *((self._options, self._offered) if turn.records else first))
+        options, offered = (self._options, self._offered) if turn.records else first
+        result = await _ask(turn, options, self.in_request(offered))
         turn.clock.activity = "the tool loop"
         return result
+
+    def in_request(self, offered: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the names of the tools in the next request, if the model may call those offered."""
+        turn = self._turn
+        return offered if turn.found is None or offered != self._offered else turn.found.in_request(turn.messages)
 
     def remember(self, result: ChatResult, calls: Sequence[ToolCall], records: Sequence[ToolCallRecord]) -> None:
         if not calls and not self._turn.caller_calls:

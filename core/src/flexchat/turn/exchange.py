@@ -120,7 +120,8 @@ async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Rou
         if parts.has_ceiling:
             await refuse_beyond_limits(turn, llm, target.model)
         if turn.journal is not None:
-            turn.journal.add("request", llm=request.llm, model=request.model, messages=len(query.messages))
+            found = {} if turn.found is None else {"found": [*turn.found.after(turn.messages)]}
+            turn.journal.add("request", llm=request.llm, model=request.model, messages=len(query.messages), **found)
             # Survives this process from here on: a call of its answer must not exist without the steps that led to it.
             await turn.journal.flush()
         if turn.sink.has_receiver(ModelRequestStarted):

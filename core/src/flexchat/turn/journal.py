@@ -7,7 +7,7 @@ started   request (ChatRequest), after (id of the conversation's last turn then,
           decides about turns), packages ("flexchat-core 0.1.0", and those of the configured services)
 phase     record (PhaseRecord), and the phase's result: topic and status, rag (RagResults), or intent
 rule      index, outcome (of the phase's record): the rule that was chosen; tools (names), sources (by the tools' names)
-request   llm, model, messages (how many): a model is about to be asked
+request   llm, model, messages (how many), found (names of the deferred tools in it): a model is about to be asked
 answer    result (ChatResult), llm, model, fallback, elapsed_ms, price (Price, or null), asked_for_form, warnings
 tool      iteration, index, record (ToolCallRecord), wrote (this tool, or an earlier one, must not run twice)
 limit     why: the tool loop was ended, and the model did not finish by itself

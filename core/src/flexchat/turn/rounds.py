@@ -7,7 +7,7 @@ import enum
 import functools
 import json
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
@@ -38,6 +38,7 @@ from .questions import Person
 log = logging.getLogger(__name__)
 
 MAX_IDENTICAL_CALLS = 2  # the third is refused; if the model then asks for it again, the loop ends (C16)
+_NONE: Mapping[int, str] = {}
 _REPEATED = "This exact call was already made twice; use its earlier result instead of asking again"
 
 
@@ -174,10 +175,14 @@ class CallLimits:
         self._run = 0
         self.exhausted = ""
 
-    def judge(self, calls: Sequence[ToolCall]) -> list[str | None]:
-        """Return, for each call of an answer, why it does not run; None if it does."""
+    def judge(self, calls: Sequence[ToolCall], unfound: Mapping[int, str] = _NONE) -> list[str | None]:
+        """Return, for each call of an answer, why it does not run; None if it does.
+
+        Args:
+            unfound: Why some cannot, by index; they do not count.
+        """
         repeated: list[str] = []
-        refusals = [self._refusal(call, index, repeated) for index, call in enumerate(calls)]
+        refusals = [unfound.get(index) or self._refusal(call, index, repeated) for index, call in enumerate(calls)]
         self._refused.update(repeated)
         return refusals
 
@@ -228,6 +233,7 @@ def messages_of(
             content=for_the_model(record.result, max_chars, call.name, call.id if can_read_on else None),
             is_error=not record.result.success,
             media=record.result.media,
+            loads=tuple(record.facts.get("loads", ())),
         )
         for call, record in zip(calls, records, strict=True)
     ]
@@ -241,9 +247,10 @@ async def run_calls(
     All are judged before any runs. They run side by side, except exclusive tools, which run alone. If the turn ends,
     everything still running is cancelled and awaited.
     """
-    round_ = turn.call_round = CallRound(calls, iteration)
+    unfound = {} if turn.found is None else turn.found.unfound(calls, turn.messages)
+    round_ = turn.call_round = CallRound(calls, iteration, unfound)
     # Judged as a whole, before the first tool runs: the verdict must not depend on which call is faster.
-    refusals = limits.judge(calls)
+    refusals = limits.judge(calls, unfound)
     theirs = _of_caller(turn, calls, refusals) if turn.request.caller_tools else ()
     groups = _groups(calls, refusals, turn.tools, theirs)
     for group in groups:
@@ -355,6 +362,7 @@ async def _call(
         # The id of a nested turn is made of its place in the outer one, which may have been resumed.
         is_new=is_first_run and turn.outer is None and not (journal is not None and journal.is_resumed),
         notes=[*requested.notes],
+        facts={"loads": [tools.name_of(requested.name)]} if index in round_.unfound else {},
     )
     if journal is not None and journal.is_closed:
         # A closed turn starts no tool: the ledger decides whether this call has run, and how it ended. Unless it can

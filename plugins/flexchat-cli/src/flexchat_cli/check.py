@@ -260,6 +260,9 @@ def _unknown_names(config: Config, manager: ToolManager) -> Iterator[tuple[KeyPa
         for at, name in enumerate((rule.tools and rule.tools.allowed_tools) or ()):
             if not registry.has(name) and not name.endswith("/*"):
                 yield ("responses", index, "tools", "allowed_tools", at), describe_unknown(name)
+        for at, pattern in enumerate((rule.tools and rule.tools.show) or ()):
+            if not unopened and not registry.matching([pattern]):
+                yield ("responses", index, "tools", "show", at), describe_unknown(pattern)
     for index, entry in enumerate(config.tools.registry):
         path: KeyPath = ("tools", "registry", index)
         tool = registry.get(entry.name)
@@ -273,16 +276,16 @@ def _unknown_names(config: Config, manager: ToolManager) -> Iterator[tuple[KeyPa
 def _expensive_rules(config: Config, manager: ToolManager, llms: Llms) -> Iterator[tuple[KeyPath, str]]:
     budget = config.tools.budget_tokens
     for index, rule in enumerate(config.responses):
-        offered = manager.offered_to(rule)
-        if not offered or rule.llm not in llms:
+        if not manager.offered_to(rule) or rule.llm not in llms:
             continue
         try:
             _, cost = rule_cost(rule, manager, llms)
-        except UnknownToolFormatError:
+        except (ToolClashError, UnknownToolFormatError):
             continue
         if cost.tokens > budget:
             yield (
                 ("responses", index, "tools"),
-                f"its {len(offered)} tools take about {cost.tokens:,} tokens of every request (tools.budget_tokens is "
-                f"{budget:,}): allow fewer; flexchat tools cost --rule {index + 1} shows the dearest",
+                f"its {len(cost.by_tool)} tools take about {cost.tokens:,} tokens of every request "
+                f"(tools.budget_tokens is {budget:,}): allow fewer, or set [tools.search]; flexchat tools cost --rule "
+                f"{index + 1} shows the dearest",
             )

@@ -56,7 +56,8 @@ def cost_of(registry: ToolRegistry, names: tuple[str, ...], tool_format: str) ->
 
 
 def rule_cost(rule: ResponseRule, manager: ToolManager, llms: Llms) -> tuple[str, ToolsCost]:
-    """Return the tool format a rule's model is sent, and the price of the rule's tools in it. Opens no source.
+    """Return the tool format a rule's model is sent, and the price in it of the tools in the rule's first request.
+    Opens no source.
 
     Raises:
         UnknownLLMError: The rule names an LLM that is not configured.
@@ -64,4 +65,4 @@ def rule_cost(rule: ResponseRule, manager: ToolManager, llms: Llms) -> tuple[str
     """
     llm, model = llms.resolve(rule.llm, rule.model)
     tool_format = llm.provider.tool_format(model)
-    return tool_format, cost_of(manager.get_registry(), manager.offered_to(rule), tool_format)
+    return tool_format, cost_of(manager.get_registry(), manager.shown_to(rule), tool_format)

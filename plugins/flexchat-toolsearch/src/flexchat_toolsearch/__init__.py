@@ -1,0 +1,1 @@
+"""Tool search: a model finds the tools it needs among thousands."""
