@@ -8,9 +8,10 @@ begins with "always ".
 
 The fault ``task {…}`` answers with a task, kept in FOLDER/tasks: it survives the server. Its plan says: "until", the
 file in FOLDER that ends it, or "after", how many times it is asked for before; "end", its last status; "interval", what
-it says of polling; "id"; "result"; "error"; "ask", whether it asks in between, and "again", whether it does not stop;
-"forget", whether it is not kept; "die", at which poll the server dies; "deaf", which it does not answer; "broken", how
-many polls end in an error; "stir", whether it tells when it has changed; "more", what else each answer has.
+it says of polling; "id"; "result"; "error", its "data"; "ask", whether it asks in between, and "again", whether it does
+not stop; "forget", whether it is not kept; "die", at which poll the server dies; "deaf", which it does not answer;
+"broken", how many polls end in an error; "stir", whether it tells when it has changed; "more", what else each answer
+has.
 FOLDER/polls, updates and cancels get a line for each request about a task, FOLDER/replies for each call that goes on
 with the replies to its questions; the fault ``hang`` keeps its result back then.
 """
@@ -302,7 +303,7 @@ class Server:
         if self.is_modern and status == "completed":
             told["result"] = self.result_of(task)
         elif self.is_modern and status == "failed":
-            told["error"] = {"code": -32603, "message": plan.get("error", "no more paper")}
+            told["error"] = {"code": -32603, "message": plan.get("error", "no more paper"), "data": plan.get("data")}
         elif self.is_modern and status == "input_required":
             form = {"mode": "form", "message": "Which seat?", "requestedSchema": FORM}
             kind = "elicitation/create" if plan["ask"] is True else plan["ask"]

@@ -327,6 +327,22 @@ async def test_what_the_server_refuses_is_said(chat_of, folder, era, fault, said
     assert (await chat.call_tool("add", {"a": 2})).result == "2"
 
 
+@pytest.mark.parametrize("era", MODERN_FIRST)
+@pytest.mark.parametrize(
+    ("meta", "state"),
+    [({"flexchat.dev/effect": "unknown"}, "unknown"), ({"flexchat.dev/effect": "failed"}, "failed"), ({}, "failed")],
+)
+async def test_an_error_that_the_server_marks_as_unknown_is_unknown(chat_of, folder, era, meta, state):
+    """Recorded as failed, it could be called again under a key that the server refuses, or under none."""
+    chat = chat_of(era)
+    folder.fault(answers({"type": "text", "text": "who knows"}, isError=True, _meta=meta))
+
+    found = await chat.call_tool("count", {}, idempotency_key="k")
+
+    (effect,) = await chat.effects()
+    assert (found.error, found.is_unknown, effect.state) == ("who knows", state == "unknown", state)
+
+
 @pytest.mark.quick
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_person_answers_what_a_server_asks(chat_of, folder, era):

@@ -268,6 +268,15 @@ async def test_a_task_that_ends_badly(folder, long_of, era, plan, said, state_of
     assert len(folder.lines("effects")) == 1
 
 
+async def test_a_failure_that_the_server_marks_as_unknown_is_unknown(folder, long_of):
+    chat = long_of()
+    plan = {"end": "failed", "error": "who knows", "data": {"flexchat.dev/effect": "unknown"}}
+    result = await called(chat, folder, plan, idempotency_key="k")
+
+    assert "the tool failed: who knows" in result.error
+    assert await state(chat) == "unknown"
+
+
 @pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_a_task_that_is_forgotten_is_made_again_if_it_only_reads(folder, long_of, era):
     chat = long_of(era)

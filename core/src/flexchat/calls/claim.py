@@ -422,14 +422,15 @@ class ClaimEffect:
     def _unknown(self, call: Call, why: str, effect: Effect) -> ToolResult:
         call.facts["effect"] = {"key": effect.key, "state": "unknown"}
         text = f"It is unknown whether '{call.name}' took effect: {why}. {_DO_NOT_REPEAT}."
-        return ToolResult.failed(call.name, text, hint=_WHERE if self.effects.is_kept else None)
+        hint = _WHERE if self.effects.is_kept else None
+        return ToolResult(success=False, tool_name=call.name, error=text, hint=hint, is_unknown=True)
 
     def _mark_unknown(self, call: Call, result: ToolResult) -> ToolResult:
         """Return the failure of a tool that has just broken off: its own text, which may be specified, and advice."""
         call.facts["effect"] = {"key": call.key, "state": "unknown"}
         call.note("the effect is unknown" + (f": {_WHERE}" if self.effects.is_kept else ""))
         advice = f"it is unknown whether '{call.name}' took effect. {_DO_NOT_REPEAT}"
-        return attrs.evolve(result, hint=f"{result.hint}; {advice}" if result.hint else advice)
+        return attrs.evolve(result, hint=f"{result.hint}; {advice}" if result.hint else advice, is_unknown=True)
 
     def _refuse_unrecorded(self, call: Call, error: StorageError) -> ToolResult:
         call.claimed = None

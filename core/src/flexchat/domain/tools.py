@@ -301,6 +301,7 @@ class ToolResult:
         encoded: The result as JSON text, if already encoded.
         media: Images, sounds and files that came with the result; all of them have data.
         left_out: A sentence for each that came and is not in ``media``, with the reason.
+        is_unknown: Whether it is unknown if the tool took effect. Not stored: a record has it in its facts.
 
     Source: tool-execution specification, "Error Result Format" (requirements TE-16 to TE-19).
     """
@@ -315,6 +316,7 @@ class ToolResult:
     encoded: str | None = attrs.field(default=None, eq=False, repr=False)
     media: tuple[MediaPart, ...] = ()
     left_out: tuple[str, ...] = ()
+    is_unknown: bool = attrs.field(default=False, eq=False, repr=False)
 
     @classmethod
     def failed(

@@ -26,7 +26,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from .errors import AnswerLostError, AnswerTooLargeError, Code, ServerUnusableError, TaskGoneError
-from .results import error_of, value_of
+from .results import error_of, marks_unknown, value_of
 from .settings import McpToolSettings
 from .source import McpSource, describe_invalid
 from .tasks import Task, cancel, outcome, task_of
@@ -254,7 +254,7 @@ class _PersonBehind:
 
     def annotate_error(self, error: ToolError) -> ToolError:
         """Return an error, with the question that had no answer as its hint."""
-        return ToolError(str(error), hint=self._unanswered) if self._unanswered else error
+        return type(error)(str(error), hint=self._unanswered) if self._unanswered else error
 
 
 def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bool) -> Any:
@@ -262,9 +262,11 @@ def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bo
 
     Raises:
         ToolError: The tool failed, or its structured content does not fit its outputSchema.
+        EffectUnknownError: The server does not know whether the tool took effect.
     """
     if result.get("isError"):
-        raise ToolError(error_of(result)[:_MAX_ERROR_CHARS] or "the tool failed and does not say why")
+        kind = EffectUnknownError if marks_unknown(result.get("_meta")) else ToolError
+        raise kind(error_of(result)[:_MAX_ERROR_CHARS] or "the tool failed and does not say why")
     # What has changed something is not turned into a failure; a text alone is an answer as well.
     if settings.output is not None and not is_write and "structuredContent" in result:
         try:

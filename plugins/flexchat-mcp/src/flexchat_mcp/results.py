@@ -10,6 +10,9 @@ from typing import Any, Literal
 
 from flexchat.plugin import MediaPart, WithMedia
 
+UNKNOWN = {"flexchat.dev/effect": "unknown"}
+"""In the _meta of a result, or the data of a task's error: it is unknown whether the tool took effect."""
+
 _FENCED = re.compile(r"```[a-z]*\n(.*)```", re.DOTALL)
 
 
@@ -54,6 +57,11 @@ def _beyond(texts: Sequence[str], structured: Any, plain: Any) -> list[str]:
     if any(_listed(texts, value) for value in (plain, *only)):
         return []
     return [text for text in texts if not _repeats(text, (structured, plain))]
+
+
+def marks_unknown(facts: Any) -> bool:
+    """Return whether a server has marked an outcome as unknown, in its _meta or the data of its error."""
+    return isinstance(facts, Mapping) and facts.items() >= UNKNOWN.items()
 
 
 def text_of(block: Mapping[str, Any]) -> str | None:

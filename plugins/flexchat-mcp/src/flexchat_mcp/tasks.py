@@ -16,13 +16,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypeGuard
 
 import mcp_types as types
-from flexchat.plugin import ToolError
+from flexchat.plugin import EffectUnknownError, ToolError
 from mcp import Client
 from mcp.client.extension import ClaimContext, ClientExtension, NotificationBinding, ResultClaim
 from mcp.shared.exceptions import MCPError
 from pydantic import Field, TypeAdapter, ValidationError
 
 from .errors import AnswerLostError, ServerUnusableError, TaskGoneError
+from .results import marks_unknown
 from .settings import MODERN
 from .streams import repair_call
 from .tool_call import MAX_ROUNDS, Answer, answer_questions
@@ -83,7 +84,7 @@ class Task:
 
         Raises:
             TaskGoneError: It has no result, and will not get one.
-            ToolError: It failed.
+            ToolError: It failed; an EffectUnknownError if the server does not know whether it took effect.
             MCPError: The server refused the poll.
             ValidationError: It has ended with something that is not a result.
         """
@@ -108,7 +109,7 @@ class Task:
                 case "completed" if is_modern:
                     return _result(state.get("result"), client.protocol_version)
                 case "failed" if is_modern:
-                    raise ToolError(_failure(state))
+                    raise _failure(state)
                 case "input_required" | "completed" | "failed":  # what it asks comes while its result is waited for
                     return _result(await _ask(client, "tasks/result", self.id), client.protocol_version)
                 case "cancelled":
@@ -307,11 +308,12 @@ def _result(result: Any, version: str) -> dict[str, Any]:
     return checked
 
 
-def _failure(state: Mapping[str, Any]) -> str:
+def _failure(state: Mapping[str, Any]) -> ToolError:
     error = state.get("error")
     if not isinstance(error, Mapping) or not isinstance(error.get("message"), str):
-        return f"the tool failed{_why(state)}"
-    return f"the tool failed: {error['message'][:_MAX_ERROR_CHARS]} ({error.get('code')!s:.20})"
+        return ToolError(f"the tool failed{_why(state)}")
+    text = f"the tool failed: {error['message'][:_MAX_ERROR_CHARS]} ({error.get('code')!s:.20})"
+    return EffectUnknownError(text) if marks_unknown(error.get("data")) else ToolError(text)
 
 
 def _why(state: Mapping[str, Any]) -> str:

@@ -4,12 +4,15 @@ import asyncio
 import json
 
 import pytest
+from flexchat import tool
+from flexchat.plugin import EffectUnknownError, ToolError
 from mcp_fixtures import ELICITATION, META, MODERN, TASKS, accept, message_of
 
 TOKENS = {"acme-token-0123456789": "acme", "other-token-0123456789": "other"}
 ACME, OTHER = TOKENS
 BOTH = {**TASKS, **ELICITATION}
 KEY = "flexchat.dev/idempotency-key"
+EFFECT = "flexchat.dev/effect"
 
 
 async def ended(web, task, *, while_in=("working", "input_required"), **how):
@@ -102,6 +105,29 @@ async def test_a_repeated_key_is_one_effect_in_every_process(new_web, ran):
     assert other["isError"]
     assert "key" in other["content"][0]["text"]
     assert ran == ["x"]
+
+
+@pytest.mark.parametrize("has_key", [False, True])
+async def test_a_client_learns_that_an_effect_is_unknown(new_web, tools, has_key):
+    @tool
+    async def send(text: str) -> str:
+        """Send a text."""
+        if text == "a":
+            raise ToolError("no paper")
+        raise EffectUnknownError("the line is dead")
+
+    tools.append(send)
+    web = new_web(mcp_server={"tasks": {"send": "optional"}})
+
+    def send_at(web, text):
+        return web.call("send", {"text": text}, meta={KEY: text} if has_key else {})
+
+    failed, unknown, again = await send_at(web, "a"), await send_at(web, "b"), await send_at(new_web(), "b")
+    task = (await web.call("send", {"text": "b"}, capabilities=BOTH))["taskId"]
+
+    assert [each["_meta"].get(EFFECT) for each in (failed, unknown, again)] == [None, "unknown", "unknown"]
+    assert "the line is dead" in unknown["content"][0]["text"]
+    assert (await ended(web, task))["error"]["data"] == {EFFECT: "unknown"}
 
 
 async def test_keys_of_tenants_are_their_own(new_web, ran):

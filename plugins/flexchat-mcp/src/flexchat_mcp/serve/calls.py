@@ -31,7 +31,7 @@ from mcp.shared.exceptions import MCPError
 from .catalog import ASK, GET_RESULT, Catalog, output_of
 from .contents import call_result
 from .questions import FORM, can_answer, names_of, reply_of, request_of
-from .turns import Ask, Outcome, Progress, Turns, is_call
+from .turns import Ask, Outcome, Progress, Turns, called_result
 
 KEY = "flexchat.dev/idempotency-key"
 """Where in _meta a client puts the key of a call: repeated calls with it are one effect."""
@@ -147,9 +147,8 @@ class Calls:
         if outcome.status != "done" or turn is None:
             text = outcome.error or ("the call was cancelled" if outcome.status == "cancelled" else "the call failed")
             return {"content": [{"type": "text", "text": caller.chat.mask(text)}], "isError": True}
-        if is_call(turn):
-            (record,) = turn.tool_calls or ()
-            return call_result(record.result, output=output, is_modern=caller.is_modern)
+        if (result := called_result(turn)) is not None:
+            return call_result(result, output=output, is_modern=caller.is_modern)
         answer = turn.content if isinstance(turn, Turn) else turn.answer
         structured = {"answer": answer, "conversation": outcome.conversation}
         return {"content": [{"type": "text", "text": answer}], "structuredContent": structured, "isError": False}

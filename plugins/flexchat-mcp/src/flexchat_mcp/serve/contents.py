@@ -10,6 +10,8 @@ from urllib.parse import quote
 from flexchat.host import as_json
 from flexchat.plugin import MediaPart, ToolResult
 
+from ..results import UNKNOWN
+
 JSON_TYPES = ("application/json", "application/xml")
 
 
@@ -21,7 +23,8 @@ def call_result(result: ToolResult, *, output: Mapping[str, Any] | None = None, 
         is_modern: Whether structured content may be any JSON value, and not only an object.
     """
     if not result.success:
-        return {"content": [_text(result.explained())], "isError": True}
+        meta = {"_meta": dict(UNKNOWN)} if result.is_unknown else {}  # the SDK adds to it
+        return {"content": [_text(result.explained())], "isError": True, **meta}
     value, blocks = result.result, content_of(result)
     wraps = output is not None and [*output.get("properties", ())] == ["result"]
     if wraps and not (isinstance(value, Mapping) and [*value] == ["result"]):

@@ -17,11 +17,11 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.extension import Extension, MethodBinding
 from mcp.shared.exceptions import MCPError
 
+from ..results import UNKNOWN
 from .calls import Caller, Calls
 from .catalog import ASK
-from .contents import call_result
 from .questions import can_answer, names_of, request_of
-from .turns import Outcome, is_call
+from .turns import Outcome, called_result
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 MODERN = frozenset({"2026-07-28"})
@@ -163,20 +163,14 @@ def _end(caller: Caller, outcome: Outcome, calls: Calls) -> dict[str, Any]:
     turn = outcome.turn
     if outcome.status != "done" or turn is None:
         return _failed(caller.chat.mask(outcome.error or "the call failed"))
-    if is_call(turn):
-        (record,) = turn.tool_calls or ()
-        if (record.facts.get("effect") or {}).get("state") == "unknown":
-            return _failed(record.result.explained())
-        return _completed(call_result(record.result, is_modern=True))
-    return _completed(calls.outcome_result(caller, outcome))
+    if (result := called_result(turn)) is not None and result.is_unknown:
+        return _failed(result.explained(), data=UNKNOWN)
+    completed = calls.outcome_result(caller, outcome)
+    return {"status": "completed", "result": {"resultType": "complete", **completed}}
 
 
-def _completed(result: dict[str, Any]) -> dict[str, Any]:
-    return {"status": "completed", "result": {"resultType": "complete", **result}}
-
-
-def _failed(text: str) -> dict[str, Any]:
-    return {"status": "failed", "error": {"code": types.INTERNAL_ERROR, "message": text}}
+def _failed(text: str, **more: Any) -> dict[str, Any]:
+    return {"status": "failed", "error": {"code": types.INTERNAL_ERROR, "message": text, **more}}
 
 
 def _metadata(row: JournaledTurn) -> dict[str, Any]:

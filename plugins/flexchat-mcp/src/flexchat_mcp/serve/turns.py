@@ -32,7 +32,7 @@ from flexchat import (
     TurnNotWaitingError,
     TurnSuspended,
 )
-from flexchat.plugin import FlexChatError, Reply
+from flexchat.plugin import FlexChatError, Reply, ToolResult
 
 from .questions import BY_CLIENT
 
@@ -241,7 +241,13 @@ class Turns:
         return Outcome(id=row.id, status=status, conversation=row.conversation, turn=turn, error=error)
 
 
-def is_call(turn: Turn | ConversationTurn) -> bool:
-    """Return whether a turn is a call of a tool: no model has answered."""
+def called_result(turn: Turn | ConversationTurn) -> ToolResult | None:
+    """Return the result of a turn that is a call of a tool; None for one that a model has answered."""
     llm = turn.response.llm if isinstance(turn, Turn) else turn.llm
-    return not llm and turn.tool_calls is not None and len(turn.tool_calls) == 1
+    if llm or turn.tool_calls is None or len(turn.tool_calls) != 1:
+        return None
+    (record,) = turn.tool_calls
+    match record.facts.get("effect"):  # a plugin's step may use this name for data of its own
+        case {"state": "unknown"}:
+            return attrs.evolve(record.result, is_unknown=True)
+    return record.result
