@@ -6,6 +6,7 @@
     python benchmarks/mcp_clients.py --transport stdio      each client starts flexchat mcp serve
     python benchmarks/mcp_clients.py --processes 20         a call that three processes serve one after the other
     python benchmarks/mcp_clients.py --only FlexChat --ways question --repeat 30
+    python benchmarks/mcp_clients.py --only Inspector
     python benchmarks/mcp_clients.py --environments FOLDER  where the clients are installed, kept for the next time
 
 The clients: the MCP SDK for Python, FastMCP (tasks: fastmcp-tasks with the FastMCP that it needs), the client for
@@ -112,6 +113,8 @@ lease_s = 2
 [mcp_server]
 tasks = { task = "required" }
 secret = "a-secret-of-the-benchmark-of-mcp-clients"
+prompts = [{ name = "review", text = "Review {{what}}.", arguments = [{ name = "what", required = true }] }]
+resources = [{ uri = "memo://rules", name = "rules", text = "Be kind." }]
 """
 TOOL = """
 [[tools.registry]]
@@ -252,7 +255,7 @@ async function inTask(c, transport) {
   if (execution.kind !== "task") throw new Error("it is no task");
   reference = execution.serializeReference();
   const { outcome } = await execution.settle();
-  if (outcome.error?.message === "MCP client request failed") throw outcome.error;  // lost: resumed with the reference
+  if (/^MCP client (request failed|connection closed)$/.test(outcome.error?.message)) throw outcome.error;  // resumed
   return outcome.status === "completed" ? outcome.result.content[0].text : String(outcome.error?.message ?? outcome.status);
 }
 async function act() {
@@ -303,7 +306,9 @@ async def act():
         is_away = any(word in text for word in ("connect", "lost", "ended", "unreachable", "closed")) and "unknown" not in text
         if not result.success and (is_away or "cannot be used" in text):
             raise ConnectionError(text)
-        return str(result.result) if result.success else result.explained()
+        (effect,) = await chat.effects(limit=1)
+        if effect.state != ("done" if result.success else "unknown"): return f"the ledger has {effect.state}: {text}"
+        return str(result.result) if result.success else text
 print(asyncio.run(again(act)))
 """
 )
@@ -520,8 +525,8 @@ def main() -> int:
             print(f"called at one process, approved over another, finished by a third: {dict(ends)}")
             return set(ends) != {"once"}
         problems = compare(served, installed, folder, options)
-        if not options.only:
-            inspect(served, installed, work)
+        if options.only in ("", "Inspector"):
+            problems += inspect(served, installed, work)
         print(f"{served.kills} kills of the server")
         return problems > 0
     finally:
@@ -571,8 +576,9 @@ def command_of(name: str, way: str, installed: Installed, folder: Path) -> tuple
     return [str(python), "client.py"], at
 
 
-def inspect(served: Served, installed: Installed, work: Path) -> None:
-    """Call through the Inspector's command line, over HTTP and stdio."""
+def inspect(served: Served, installed: Installed, work: Path) -> int:
+    """Use the Inspector's command line, over HTTP and stdio; return how many of its answers are wrong."""
+    problems = 0
     programs = installed.npm("@modelcontextprotocol/inspector@2.12.0")
     node = installed.node() / "node"
     flexchat = [str(Path(sys.executable).with_name("flexchat")), "mcp", "serve"]
@@ -580,15 +586,27 @@ def inspect(served: Served, installed: Installed, work: Path) -> None:
         (("stdio", flexchat),) if served.process is None else (("HTTP", [served.target]), ("stdio", flexchat))
     ):
         command = [str(node), str((programs / "mcp-inspector").resolve()), "--cli", *target]
-        for words in (
-            ["--method", "tools/list"],
-            ["--method", "tools/call", "--tool-name", "call", "--tool-arg", f"run=inspector-{title}"],
+        run = f"inspector-{title}"
+        for expected, *words in (
+            ("approval", "tools/list"),
+            (f"paid {run}", "tools/call", "--tool-name", "call", "--tool-arg", f"run={run}"),
+            ("review", "prompts/list"),
+            ("Review code.", "prompts/get", "--prompt-name", "review", "--prompt-args", "what=code"),
+            ("memo://rules", "resources/list"),
+            ("Be kind.", "resources/read", "--uri", "memo://rules"),
+            ("resourceTemplates", "resources/templates/list"),
         ):
             done = subprocess.run(
-                [*command, *words, "--connect-timeout", "60000"], cwd=work, capture_output=True, text=True, timeout=120
+                [*command, "--method", *words, "--connect-timeout", "60000"],
+                cwd=work,
+                capture_output=True,
+                text=True,
+                timeout=120,
             )
-            good = ("approval" if words[1] == "tools/list" else f"paid inspector-{title}") in done.stdout
-            print(f"Inspector over {title}, {words[1]}: {'yes' if good else (done.stdout + done.stderr)[-300:]}")
+            is_good = expected in done.stdout and not done.returncode
+            print(f"Inspector over {title}, {words[0]}: {'yes' if is_good else (done.stdout + done.stderr)[-300:]}")
+            problems += not is_good
+    return problems
 
 
 if __name__ == "__main__":

@@ -127,8 +127,7 @@ class Calls:
 
     async def submit(self, caller: Caller, tool: str, arguments: Mapping[str, Any]) -> str:
         """Keep a call as a turn that begins later; return the turn's id."""
-        call = RequestedCall(name=tool, arguments=arguments, origin="mcp")
-        return await self._submit(caller, call=call)
+        return await self._submit(caller, call=RequestedCall(name=tool, arguments=arguments, origin="mcp"))
 
     async def submit_message(self, caller: Caller, arguments: Mapping[str, Any]) -> str:
         """Keep a message to the chat as a turn that begins later; return the turn's id."""
@@ -180,8 +179,7 @@ class Calls:
         )
 
     async def _as_turn(self, caller: Caller, tool: ToolDefinition, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        id = await self.submit(caller, tool.name, arguments)
-        return await self._follow(caller, id, output=output_of(tool))
+        return await self._follow(caller, await self.submit(caller, tool.name, arguments), output=output_of(tool))
 
     async def _ask(self, caller: Caller, arguments: Mapping[str, Any]) -> dict[str, Any]:
         if caller.catalog.keeps:

@@ -165,8 +165,7 @@ def _end(caller: Caller, outcome: Outcome, calls: Calls) -> dict[str, Any]:
         return _failed(caller.chat.mask(outcome.error or "the call failed"))
     if (result := called_result(turn)) is not None and result.is_unknown:
         return _failed(result.explained(), data=UNKNOWN)
-    completed = calls.outcome_result(caller, outcome)
-    return {"status": "completed", "result": {"resultType": "complete", **completed}}
+    return {"status": "completed", "result": {"resultType": "complete", **calls.outcome_result(caller, outcome)}}
 
 
 def _failed(text: str, **more: Any) -> dict[str, Any]:
@@ -174,11 +173,10 @@ def _failed(text: str, **more: Any) -> dict[str, Any]:
 
 
 def _metadata(row: JournaledTurn) -> dict[str, Any]:
-    updated = row.ended_at or row.began_at
     return {
         "taskId": row.id,
         "createdAt": row.began_at,
-        "lastUpdatedAt": updated,
+        "lastUpdatedAt": row.ended_at or row.began_at,
         "ttlMs": None,
         "pollIntervalMs": POLL_MS,
     }

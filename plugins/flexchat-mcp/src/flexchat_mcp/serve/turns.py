@@ -247,7 +247,5 @@ def called_result(turn: Turn | ConversationTurn) -> ToolResult | None:
     if llm or turn.tool_calls is None or len(turn.tool_calls) != 1:
         return None
     (record,) = turn.tool_calls
-    match record.facts.get("effect"):  # a plugin's step may use this name for data of its own
-        case {"state": "unknown"}:
-            return attrs.evolve(record.result, is_unknown=True)
-    return record.result
+    effect = record.facts.get("effect")  # a plugin's step may use this name for data of its own
+    return attrs.evolve(record.result, is_unknown=isinstance(effect, Mapping) and effect.get("state") == "unknown")
