@@ -18,6 +18,7 @@ import httpx
 import pytest
 from flexchat import FlexChat, Principal, Reply, ToolContext, tool
 from flexchat.host import current_principal
+from flexchat.plugin import hookimpl
 from flexchat_cli.entry_points import installed_commands
 from flexchat_cli.main import OWN, main
 from flexchat_web import create_app
@@ -132,6 +133,7 @@ CLI_OTHERS = {
     "costs": "plugins/flexchat-policy/tests/test_costs.py",
     "tools cost": "test_listings_at_the_terminal",
     "tools lint": "test_listings_at_the_terminal",
+    "tools find": "test_searches_at_the_terminal",
 }
 CLI_NONE = {
     "kept conversations": [
@@ -473,6 +475,43 @@ def test_listings_at_the_terminal(run_command, ran, role):
         status, _ = run_command(role, ["tools", "show", name])
         assert (status == 0) == (name in GRANTED[role])
     assert ran == []
+
+
+@pytest.mark.parametrize("role", ["reader", "payer", "admin"])
+async def test_deferred_tools(tmp_path, ran, role):
+    """A search finds, a request has, and a call runs what may be used; no role has to grant find_tools."""
+    calls = [{"name": name, "arguments": {}} for name in EFFECTS]
+    search = {"name": "find_tools", "arguments": {"query": "get_balance get_order pay"}}
+    config = make_config(tmp_path)
+    config["tools"]["search"] = {"above": 0}
+    config["llms"]["s"]["replies"] = [{"tool_calls": [search]}, {"tool_calls": calls}, {"text": "Done"}]
+    seen = []
+
+    class Watch:
+        @hookimpl
+        def flexchat_model_request_started(self, messages, options):
+            seen.append((messages, options.tools))
+
+    async with FlexChat.from_config(config, hooks=[Watch()]) as chat:
+        turn = await chat.respond("Go", principal=principal_with(role))
+
+    assert names_in(json.dumps(turn.tool_calls[0].result.result["tools"])) == GRANTED[role]
+    assert names_in(repr([tools for _, tools in seen])) == GRANTED[role]
+    assert {*ran} == GRANTED[role]
+
+
+@pytest.mark.parametrize("role", [None, "reader", "payer", "admin"], ids=str)
+def test_searches_at_the_terminal(run_command, monkeypatch, role):
+    """The same tools."""
+    make = make_config
+
+    def with_search(*args, **kwargs):
+        config = make(*args, **kwargs)
+        return {**config, "tools": {**config["tools"], "search": {"above": 0}}}
+
+    monkeypatch.setitem(globals(), "make_config", with_search)
+    _, said = run_command(role, ["tools", "find", "get balance or order, pay"])
+    assert names_in(said) == GRANTED[role]
 
 
 @pytest.mark.parametrize("role", [None, "reader", "payer", "admin"], ids=str)

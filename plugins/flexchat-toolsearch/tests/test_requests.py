@@ -1,11 +1,14 @@
 """A model finds tools: what its requests contain, turn after turn, and what runs."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 from flexchat import ConfigError, FlexChat, Principal, tool
 from flexchat.domain.codec import value_to_dict
 from flexchat.plugin import hookimpl
+from flexchat.tools.registry import ToolRegistry
 from flexchat_testing import ScriptedProvider, calls, says
 
 RAN = []
@@ -68,6 +71,42 @@ async def test_found_tools_are_in_later_turns_of_a_kept_conversation(tmp_path):
     assert sent(provider)[-1] == ["find_tools", "refund_payment"]
 
 
+async def test_a_resumed_turn_sends_what_it_would_have_sent(tmp_path):
+    """Its process died while the last answer was awaited: a copy of the database of that moment, without owner."""
+
+    def die(messages, options):
+        with closing(sqlite3.connect(tmp_path / "chat.db")) as old, closing(sqlite3.connect(copy / "chat.db")) as new:
+            old.backup(new)
+            new.execute("DELETE FROM owners")
+            new.commit()
+        return says("Refunded.")
+
+    (copy := tmp_path / "copy").mkdir()
+    replies = find("refund"), calls(("refund_payment", {"a": 1}))
+    chat, before = chat_of(*replies, die, search={"above": 2}, folder=tmp_path)
+    async with chat:
+        await chat.respond("Refund!", conversation="c")
+    chat, after = chat_of(says("Refunded."), search={"above": 2}, folder=copy)
+    async with chat:
+        (waiting,) = await chat.turns(states=["interrupted"])
+        turn = await chat.resume(waiting.id)
+    assert turn.content == "Refunded."
+    assert RAN == ["refund_payment"]
+    assert sent(after) == sent(before)[-1:] == [["find_tools", "refund_payment"]]
+    with closing(sqlite3.connect(copy / "chat.db")) as database:
+        steps = [
+            json.loads(data) for (data,) in database.execute("SELECT data FROM journal_entries WHERE kind = 'request'")
+        ]
+    assert [step["found"] for step in steps] == [[], ["refund_payment"], ["refund_payment"], ["refund_payment"]]
+
+
+async def test_the_first_request_of_thousands_of_tools_is_small():
+    chat, provider = chat_of(says("Hi."), tools=[f"tool_{number}" for number in range(3000)], search={})
+    async with chat:
+        await chat.respond("Hi!")
+    assert len(json.dumps(provider.requests[0].options.tools)) < 2_000
+
+
 async def test_found_tools_are_in_later_turns_of_a_history_kept_by_the_caller():
     chat, provider = chat_of(find("refund"), says("Found."), says("Hello."), search={"above": 2})
     async with chat:
@@ -107,11 +146,15 @@ async def test_a_rule_shows_some_tools_without_any_table():
 
 @pytest.mark.parametrize("search", [None, {"above": 4}])
 async def test_up_to_the_limit_nothing_is_deferred(search):
-    """The request is the one that it was without the package."""
+    """The request has the tools as they are encoded without the package, and no others."""
     chat, provider = chat_of(says("Hi."), search=search)
     async with chat:
         await chat.respond("Hi!")
     assert sent(provider) == [[*ORDERS]]
+    plain = ToolRegistry({"openai": chat.tools.get_registry()._formats[provider.tool_format("r1")]})
+    for each in tools_of(*ORDERS):
+        plain.register(each.definition)
+    assert json.dumps(provider.requests[0].options.tools) == json.dumps(plain.wire_tools("openai", ORDERS))
 
 
 async def test_the_prefix_of_the_tools_stays_while_more_are_found():

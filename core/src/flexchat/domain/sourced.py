@@ -23,7 +23,7 @@ class SourcedTool:
 
     Attributes:
         name: The source's name for it. The tool is called this, after the prefix the config gives the source.
-        description, parameters, effect, honours_key, timeout_ms: As in ToolDefinition.
+        description, parameters, effect, honours_key, timeout_ms, pinned: As in ToolDefinition.
         implementation: Name of the ImplementationType that runs it.
         settings: The rest of that type's implementation table: all that a call needs besides the arguments and the
             source's own settings, which a call finds in ``ToolContext.source``.
@@ -37,6 +37,7 @@ class SourcedTool:
     effect: Literal["read", "idempotent", "write"] = "write"
     honours_key: bool = False
     timeout_ms: int | None = None
+    pinned: bool = False
 
     @functools.cached_property
     def digest(self) -> str:
@@ -56,6 +57,7 @@ class SourcedTool:
             "effect": self.effect,
             "honours_key": self.honours_key or None,
             "timeout_ms": self.timeout_ms,
+            "pinned": self.pinned or None,
             "implementation": {"type": self.implementation, **self.settings},
         }
         return {key: value for key, value in data.items() if value is not None}
@@ -87,6 +89,7 @@ class SourcedTool:
             effect=self.effect,
             honours_key=self.honours_key and self.effect == "write",
             timeout_ms=self.timeout_ms,
+            pinned=self.pinned is True,
             source=source,
         )
 

@@ -205,6 +205,7 @@ def _tool(name: str, description: str, properties: Mapping[str, Any], settings: 
         implementation=TYPE,
         settings=settings,
         effect="read",
+        pinned=True,
     )
 
 

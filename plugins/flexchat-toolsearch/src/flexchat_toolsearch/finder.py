@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,11 @@ from flexchat.plugin import Implementation, ImplementationType, ToolContext, Too
 if TYPE_CHECKING:
     from .ranking import ToolIndex
 
-MAX_INDEXES = 8
+MAX_INDEXES = 16
+"""Lists of tools whose indexes are kept: one for each rule, and for each set of tools that principals may use."""
 MAX_DESCRIPTION_CHARS = 240
 
+_building = threading.Lock()
 _indexes: dict[tuple[int, ...], tuple[Mapping[str, ToolDefinition], ToolIndex]] = {}
 
 
@@ -44,12 +47,12 @@ def index_of(tools: Mapping[str, ToolDefinition]) -> ToolIndex:
     from .ranking import ToolIndex
 
     key = tuple(map(id, tools.values()))
-    if key not in _indexes:
-        if len(_indexes) >= MAX_INDEXES:
-            _indexes.clear()
-        # The tools are held: their ids cannot be those of others.
-        _indexes[key] = tools, ToolIndex(tools)
-    return _indexes[key][1]
+    with _building:
+        # Kept with the tools, whose ids could otherwise be those of others; the last used comes last.
+        _indexes[key] = entry = _indexes.pop(key, None) or (tools, ToolIndex(tools))
+        while len(_indexes) > MAX_INDEXES:
+            del _indexes[next(iter(_indexes))]
+    return entry[1]
 
 
 def shortened(text: str) -> str:
