@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -165,6 +165,7 @@ class FlexChat:
         plugins: PluginHost | None = None,
         hooks: Iterable[object] = (),
         sources: Mapping[str, OpenSource] | None = None,
+        history_policy: Callable[..., Any] | None = None,
     ) -> Self:
         """Build the chat a configuration describes.
 
@@ -179,6 +180,8 @@ class FlexChat:
                 come after the plugins'.
             sources: Further tool sources, by name: for each, an async function that opens it, given a
                 ToolSourceContext.
+            history_policy: A function, async or not, that receives the history, without system prompt and current
+                message, and returns what to send of it: ``lambda messages: messages[-6:]``. Needs flexchat-history.
 
         Raises:
             ConfigError: All problems of the configuration at once.
@@ -189,7 +192,9 @@ class FlexChat:
         names = [*(item if isinstance(item, str) else item.name for item in tools_), *(f"{n}/*" for n in sources or ())]
         providers = providers or {}
         reading = read_config(source, tools=names, llms={name: each.name for name, each in providers.items()})
-        return cls(assemble(reading, plugins or plugins_for(reading), tools_, providers, hooks, sources or {}))
+        host = plugins or plugins_for(reading)
+        parts = assemble(reading, host, tools_, providers, hooks, sources or {}, history_policy=history_policy)
+        return cls(parts)
 
     @classmethod
     def from_model(
@@ -832,10 +837,10 @@ class FlexChat:
     async def preview(self, message: str | ChatRequest, **options: Unpack[RequestOptions]) -> ModelRequest:
         """Return the first request to a model that would answer a message, without sending it.
 
-        It names the LLM and the model, and what they would get: ``messages``, with the prompt filled in and the history
-        of a kept conversation; ``options``, with ``options.tools`` in the provider's format. Phases 1 to 5 run as in
-        explain. Plugins' gates (flexchat_before_model_request) are not asked: they may still change or refuse the
-        request when it is sent. No conversation is added to.
+        It names the LLM and the model, and what they would get: ``system``, the prompt filled in; ``messages``, with
+        the history of a kept conversation; ``options``, with ``options.tools`` in the provider's format. Phases 1 to 5
+        run as in explain. Plugins' gates (flexchat_before_model_request) are not asked: they may still change or refuse
+        the request when it is sent. No conversation is added to.
 
         Raises:
             ChatRequestError, NoMatchingRuleError, UnknownLLMError, TurnTimeoutError, StorageError: As for respond.

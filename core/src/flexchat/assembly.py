@@ -85,6 +85,7 @@ def assemble(
     hooks: Iterable[object] = (),
     open_sources: Mapping[str, OpenSource] | None = None,
     *,
+    history_policy: Callable[..., Any] | None = None,
     review: bool = True,
 ) -> Parts:
     """Build the parts a configuration describes; see FlexChat.from_config.
@@ -119,10 +120,12 @@ def assemble(
         stores = StoreOpener(reading, reading.config, host, llms, local, rerankers).open(store_entries)
     conversations, journal = _conversations(reading, host)
     effects = _effects(reading, host, conversations)
+    if history_policy is not None and "history" not in host.config_tables.by_name:
+        reading.problem((), f"no plugin calls a history_policy: {host.config_tables.missing('history')}")
     config = reading.finish()
     configured = [Configured(None, settings) for settings in settings_of(sources)]
     mask = Mask(reading.secrets | secret_values([*entries.values(), *store_entries.values(), *configured]))
-    own = host.hooks_of_chat(config.tables, hooks)
+    own = host.hooks_of_chat(config.tables, hooks, history_policy)
     for llm in llms.values():
         llm.use_hooks(own)
     if own.restricts:
@@ -151,6 +154,7 @@ def assemble(
     _log_rules_with_all_tools(config, manager)
     if review:
         run_reviews(reading, host, Reviewed(config=config, tools=manager, llms=llms, plugins=host))
+        reading.finish()
     manager.start_sources(functools.partial(create_fetcher, host, config, mask))
     # The distances that suit each embedder, by "PROVIDER/MODEL".
     usual_thresholds = {
@@ -494,6 +498,9 @@ def _check_rules(reading: ReadConfig, config: Config, host: PluginHost, llms: Ll
     from .schema.answer_format import format_problem
 
     for index, rule in enumerate(config.responses):
+        if rule.history is not None and "history" not in config.tables:
+            text = "a rule overrides the limits of [history], which flexchat-history reads: add that table"
+            reading.problem(("responses", index, "history"), text)
         if rule.response_format and (problem := format_problem(rule.response_format)):
             reading.problem(("responses", index, "response_format"), problem)
         uses_tools = rule.tools.enabled if rule.tools is not None else config.tools.apply_globally

@@ -71,6 +71,7 @@ class CommonRequestOptions(TypedDict, total=False):
     max_iterations: Answers of the model that may ask for tools; 1 to 50.
     approve: Whether on_question must approve each call of a tool before it runs. Tools and rules that require this
         keep requiring it.
+    pin: Whether the message stays in every later request of its conversation, however much of the history is left out.
     """
 
     attachments: Attachment | Iterable[Attachment]
@@ -99,6 +100,7 @@ class CommonRequestOptions(TypedDict, total=False):
     parallel_tool_calls: bool | None
     max_iterations: int | None
     approve: bool | None
+    pin: bool | None
 
 
 class RequestOptions(CommonRequestOptions, total=False):
@@ -301,7 +303,7 @@ def _body(name: str, value: Any) -> dict[str, Any]:
 
 _OPTIONS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(("max_tokens", "temperature", "top_p", "seed", "max_iterations"), _number),
-    **dict.fromkeys(("parallel_tool_calls", "approve"), _switch),
+    **dict.fromkeys(("parallel_tool_calls", "approve", "pin"), _switch),
     "stop": _stop,
     "reasoning": _reasoning,
     "extra_body": _body,

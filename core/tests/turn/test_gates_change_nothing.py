@@ -95,31 +95,56 @@ def request_gate(messages_of):
 
 
 REFUSED = {
-    "the system prompt is gone": (lambda messages: messages[1:], "without its system prompt"),
-    "only the system prompt": (lambda messages: messages[:1], "without a message"),
-    "nothing": (lambda messages: (), "without its system prompt"),
-    "a result without its call": (
-        lambda messages: (*messages, ToolMessage(tool_call_id="x", name="pay", content="1")),
-        "do not belong together",
-    ),
+    "nothing": lambda messages: (),
+    "another prompt alone": lambda messages: (SystemMessage(content="Be kind."),),
+    "a result without its call": lambda messages: (ToolMessage(tool_call_id="x", name="pay", content="1"),),
 }
 
 
-@pytest.mark.parametrize(("messages_of", "reason"), REFUSED.values(), ids=REFUSED)
-async def test_messages_that_services_refuse_are_not_sent(messages_of, reason):
+@pytest.mark.parametrize("messages_of", REFUSED.values(), ids=REFUSED)
+async def test_messages_that_services_refuse_are_not_sent(messages_of):
     async with chat_with(request_gate(messages_of), says("Sent.")) as chat:
-        with pytest.raises(RequestRefusedError, match=reason):
+        with pytest.raises(RequestRefusedError, match="without a message of the user"):
             await chat.respond("Hello.")
 
 
-async def test_a_trimmed_conversation_between_calls_is_refused_as_well():
-    """The last message alone is a result whose call is gone."""
+@pytest.mark.parametrize("system", ["", " ", None])
+async def test_a_request_without_its_prompt_is_not_sent(system):
+    class Gate:
+        @hookimpl
+        def flexchat_before_model_request(self, request):
+            return attrs.evolve(request, system=system)
+
+    async with chat_with(Gate(), says("Sent.")) as chat:
+        with pytest.raises(RequestRefusedError, match="system prompt"):
+            await chat.respond("Hello.")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_slice_between_calls_that_loses_the_users_message_is_refused(count):
+    """The last message alone is a result whose call is gone, the last two answer no question."""
     paid = []
-    trim = request_gate(lambda messages: messages if len(messages) < 3 else (messages[0], messages[-1]))
+    trim = request_gate(lambda messages: messages[-count:] if len(messages) > 2 else messages)
     answers = calls(("pay", {"amount": 10, "to": []})), says("Done.")
     async with chat_with(trim, *answers, tools=[paying(paid)]) as chat:
-        with pytest.raises(RequestRefusedError, match="belongs to no call"):
+        with pytest.raises(RequestRefusedError, match="without a message of the user"):
             await chat.respond("Pay 10.")
+
+
+async def test_a_slice_is_repaired_with_a_warning_and_keeps_the_prompt():
+    """What a hook cuts in the middle of an exchange goes out in pairs, below the system prompt."""
+    history = [
+        {"role": "user", "content": "A"},
+        {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "pay", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "c", "content": "1"},
+        {"role": "assistant", "content": "B"},
+    ]
+    async with chat_with(request_gate(lambda messages: messages[-3:]), says("Done.")) as chat:
+        turn = await chat.respond("Hello.", history=history)
+        (request,) = chat.llms["main"].provider.requests
+
+    assert [message.role for message in request.messages] == ["system", "assistant", "user"]
+    assert turn.response.warnings == ("plugin Gate: a result of pay belongs to no call; it was left out",)
 
 
 async def test_other_texts_and_fewer_whole_exchanges_are_sent():

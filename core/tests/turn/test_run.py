@@ -613,7 +613,7 @@ async def test_a_preview_is_what_the_model_is_sent(tmp_path, rule, asked):
         assert len(await chat.conversations.turns("kept")) == 1
         await chat.respond("What is 2 + 3?", **asked)
     sent = model.requests[-1]
-    assert (request.llm, request.model, request.messages) == ("bot", sent.model, sent.messages)
+    assert (request.llm, request.model, request.all_messages) == ("bot", sent.model, sent.messages)
     assert attrs.evolve(request.options, timeout_s=None) == attrs.evolve(sent.options, timeout_s=None)
 
 

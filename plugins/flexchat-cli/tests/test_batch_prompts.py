@@ -53,6 +53,7 @@ def test_all_keys_are_keywords_of_respond():
         "idempotency_key",
         "extra_body",
         "approve",
+        "pin",
         "attachments",
         "caller_tools",
     }

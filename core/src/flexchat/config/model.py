@@ -335,6 +335,7 @@ class ResponseRule:
         "Names of entries in llms that answer, with their default_model, when llm fails.", default=()
     )
     tools: RuleTools | None = key("Tools of this rule.", default=None)
+    history: Mapping[str, Any] | None = key("Keys of [history] for this rule, in place of the table's.", default=None)
 
 
 @attrs.frozen(kw_only=True)

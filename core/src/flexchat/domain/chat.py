@@ -167,6 +167,7 @@ class Round:
         reasoning: The model's thinking, if the service shows it.
         usage: Tokens of this answer alone; None if the service did not count them.
         price: Of the model that answered, when it did; None if none was known.
+        history: What its request left out of the conversation, as the plugin that chose records it; None for nothing.
     """
 
     llm: str
@@ -176,6 +177,7 @@ class Round:
     reasoning: str = ""
     usage: Usage | None = None
     price: Price | None = None
+    history: Mapping[str, Any] | None = None
 
     @property
     def cost(self) -> Cost:
@@ -190,13 +192,16 @@ class Round:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON data."""
-        return {
+        data = {
             **attrs.asdict(self, recurse=False),
             "elapsed_ms": round(self.elapsed_ms, 3),
             "usage": self.usage.to_dict() if self.usage else None,
             "price": self.price.to_dict() if self.price else None,
             "cost": self.cost.to_dict(),
         }
+        if self.history is None:
+            del data["history"]
+        return data
 
 
 if TYPE_CHECKING:

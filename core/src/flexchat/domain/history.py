@@ -13,6 +13,8 @@ import binascii
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
+import attrs
+
 from ..errors import ChatRequestError, did_you_mean
 from .codec import message_from_dict, message_to_dict
 from .media import with_accepted_media
@@ -114,7 +116,8 @@ class _Reader:
         if content is None:
             _refuse(place, "it has no content (or text)")
         if role == "user":
-            return _read_user(content, f"{place}.content")
+            message = _read_user(content, f"{place}.content")
+            return attrs.evolve(message, pinned=True) if entry.get("pinned") is True else message
         text = _read_text(content, f"{place}.content")
         return SystemMessage(content=text) if role == "system" else self._result(entry, text, place)
 

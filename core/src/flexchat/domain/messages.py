@@ -244,10 +244,14 @@ class SystemMessage:
 
 @attrs.frozen
 class UserMessage:
-    """A user's message: its text and its media."""
+    """A user's message: its text and its media.
+
+    ``pinned`` keeps it in every request, however much of the history is left out.
+    """
 
     content: str
     media: tuple[MediaPart, ...] = attrs.field(default=(), kw_only=True)
+    pinned: bool = attrs.field(default=False, kw_only=True)
     memo: dict[Any, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
     role: Literal["user"] = attrs.field(default="user", init=False)
 

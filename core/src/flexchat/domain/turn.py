@@ -124,6 +124,7 @@ class ChatRequest:
         tool_choice, parallel_tool_calls, max_iterations: The same, for the rule's tools. tool_choice may also name one
             of the caller's tools, which the model must call.
         approve: Whether a person must approve each call of every tool.
+        pin: Whether the message is sent with each later request of its conversation; see UserMessage.
         response_format: The form the answer must have; see FlexChat.respond.
         call: The turn runs this call and asks no model: a call that is kept, waits for replies to its questions, and is
             resumed like any turn. Its message only describes it.
@@ -158,6 +159,7 @@ class ChatRequest:
     parallel_tool_calls: bool | None = attrs.field(default=None, kw_only=True)
     max_iterations: int | None = attrs.field(default=None, kw_only=True)
     approve: bool = attrs.field(default=False, kw_only=True)
+    pin: bool = attrs.field(default=False, kw_only=True)
     response_format: Any = attrs.field(default=None, kw_only=True, metadata={STORED: ResponseFormat | None})
     call: RequestedCall | None = attrs.field(default=None, kw_only=True)
 

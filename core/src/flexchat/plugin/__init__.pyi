@@ -57,6 +57,8 @@ from .contracts import (
 )
 from .hooks import (
     AppInfo as AppInfo,
+    FittedHistory as FittedHistory,
+    HistoryRequest as HistoryRequest,
     ModelRequest as ModelRequest,
     ServiceRequest as ServiceRequest,
     TurnTrace as TurnTrace,

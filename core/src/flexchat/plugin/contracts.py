@@ -1412,7 +1412,7 @@ class ConfigCheck:
         at_start: Whether it also runs whenever a chat is made, and a problem prevents it from starting: then it must be
             quick. False: only on request, as ``flexchat check`` does.
         review: In place of run: called with the configuration and the parts of the chat (its tools, its llms and its
-            plugins) whenever one is made, once tools are registered and models are known. May only note things.
+            plugins) whenever one is made, once tools are registered and models are known.
         grants: In place of run: called by ``flexchat check --grants`` with an open chat and a tenant, to return a
             sentence for each permission that its kept turns have not used.
     """

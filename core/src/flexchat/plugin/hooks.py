@@ -24,6 +24,7 @@ from ..domain import (
     ToolStarted,
     TurnEvent,
     TurnInfo,
+    UserMessage,
 )
 from ..domain.events import TURN_EVENTS
 from ..domain.history import repair_history
@@ -36,6 +37,7 @@ log = logging.getLogger(__name__)
 BEFORE_MODEL_REQUEST = "flexchat_before_model_request"
 TRACE_TURN = "flexchat_trace_turn"
 BEFORE_TURN = "flexchat_before_turn"
+FIT_HISTORY = "flexchat_fit_history"
 AROUND_REQUEST = "flexchat_around_request"
 REFUSAL = "flexchat_refusal"
 
@@ -103,15 +105,73 @@ class ModelRequest:
 
     Attributes:
         llm: Name of the model's entry in llms.
-        messages: The whole conversation, the system prompt first.
+        system: The system prompt; empty if there is none.
+        messages: The conversation, without the system prompt.
         options: Everything else; its ``tools`` are in the service's own format.
     """
 
     info: TurnInfo
     llm: str
     model: str
+    system: str = ""
     messages: tuple[Message, ...]
     options: ChatOptions
+
+    @classmethod
+    def from_messages(cls, messages: tuple[Message, ...], **rest: Any) -> ModelRequest:
+        """Make a request of a conversation that may begin with the system prompt."""
+        first = messages[0] if messages else None
+        if type(first) is SystemMessage and first.content:
+            return cls(system=first.content, messages=messages[1:], **rest)
+        return cls(messages=messages, **rest)
+
+    @functools.cached_property
+    def all_messages(self) -> tuple[Message, ...]:
+        """The conversation with the system prompt in front."""
+        return (SystemMessage(content=self.system), *self.messages) if self.system else self.messages
+
+
+@attrs.frozen(kw_only=True)
+class HistoryRequest:
+    """A request for an answer whose messages are still to be chosen; see flexchat_fit_history.
+
+    Attributes:
+        request: The request with all messages of the conversation.
+        llm: The entry of llms, opened: its ``find_price`` has the model's window.
+        rule: Index of the rule that answers, and the rule (ResponseRule).
+        own_from: Index of the turn's first own message: what comes before is history.
+        rounds: The turn's answers so far (Round); each has the ``history`` that was recorded for it.
+        can_read_on: Whether the model is offered ``read_result``, and its history is kept.
+        earlier_rounds: Returns the answers of the conversation's last turn, from its store; none without one.
+        recorded: The record of this very request, if the turn was interrupted after it was written; else None.
+        is_too_long: Whether the service has refused the last, larger request as too long.
+        ask: Asks a model: ``await ask(llm, model, messages, max_tokens)`` returns its ChatResult.
+    """
+
+    request: ModelRequest
+    llm: Any
+    rule: tuple[int, Any]
+    own_from: int
+    rounds: Sequence[Any] = ()
+    can_read_on: bool = False
+    recorded: Mapping[str, Any] | None = None
+    is_too_long: bool = False
+    ask: Callable[..., Awaitable[Any]] = attrs.field(eq=False, repr=False)
+    earlier_rounds: Callable[[], Awaitable[Sequence[Any]]] = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class FittedHistory:
+    """The messages that are sent of a conversation.
+
+    Attributes:
+        messages: In place of ``HistoryRequest.request.messages``.
+        record: JSON data, kept with the answer and in the turn's journal: what was left out, and all that is needed to
+            choose the same messages again. None for nothing.
+    """
+
+    messages: tuple[Message, ...]
+    record: Mapping[str, Any] | None = None
 
 
 class TurnTrace(Protocol):
@@ -163,6 +223,7 @@ class Hooks:
     Attributes:
         wants: Returns whether a plugin listens to a kind of event.
         gates_requests: Whether a plugin wants to see requests to models before they are sent.
+        fits_history: Whether a plugin chooses what is sent of a conversation.
         traces: Whether a plugin traces turns.
         gates_turns: Whether a plugin may refuse turns.
         restricts: Whether a plugin decides what principals may use.
@@ -176,6 +237,7 @@ class Hooks:
         self._of = {kind: (hook, self._calls[hook]) for kind, hook in hooks.items() if hook in self._calls}
         self.wants: Callable[[type[TurnEvent]], bool] = self._of.__contains__
         self.gates_requests = BEFORE_MODEL_REQUEST in self._calls
+        self.fits_history = FIT_HISTORY in self._calls
         self.traces = TRACE_TURN in self._calls
         self.gates_turns = BEFORE_TURN in self._calls
         self.around_request = self.of(AROUND_REQUEST)
@@ -251,12 +313,29 @@ class Hooks:
             send = functools.partial(call, SimpleNamespace(request=request, send=send))
         return await send()
 
-    async def before_model_request(self, request: ModelRequest) -> ModelRequest:
-        """Ask the plugins what to send; see flexchat_before_model_request.
+    async def fit_history(self, history: HistoryRequest) -> FittedHistory | None:
+        """Return the first plugin's choice of messages; see flexchat_fit_history.
+
+        Raises:
+            RequestRefusedError: One could not choose.
+        """
+        for call in self.of(FIT_HISTORY):
+            fitted = await _ask_gate(call, FIT_HISTORY, "request", SimpleNamespace(history=history))
+            if isinstance(fitted, FittedHistory | None):
+                if fitted is not None:
+                    return fitted
+                continue
+            wrong = f"returned {type(fitted).__name__} instead of a FittedHistory"
+            raise RequestRefusedError(f"plugin {call.plugin} {wrong}; the request was not sent")
+        return None
+
+    async def before_model_request(self, request: ModelRequest) -> tuple[ModelRequest, tuple[str, ...]]:
+        """Ask the plugins what to send; return it with a warning for each repair. See flexchat_before_model_request.
 
         Raises:
             RequestRefusedError: One refused it, or could not decide.
         """
+        warnings: list[str] = []
         for call in self._calls.get(BEFORE_MODEL_REQUEST, ()):
             answer = await _ask_gate(call, BEFORE_MODEL_REQUEST, "request", SimpleNamespace(request=request))
             if answer is not None:
@@ -264,8 +343,10 @@ class Hooks:
                 if wrong:
                     log.error("plugin %s: %s %s; the request is refused", call.plugin, BEFORE_MODEL_REQUEST, wrong)
                     raise RequestRefusedError(f"plugin {call.plugin} {wrong}; the request was not sent")
-                request = attrs.evolve(answer, info=request.info, messages=tuple(answer.messages))
-        return request
+                messages, notes = repair_history(tuple(answer.messages))
+                warnings += [f"plugin {call.plugin}: {note.removeprefix('history: ')}" for note in notes]
+                request = attrs.evolve(answer, info=request.info, messages=messages)
+        return request, tuple(warnings)
 
 
 def _why_unusable(answer: Any, request: ModelRequest) -> str:
@@ -276,6 +357,10 @@ def _why_unusable(answer: Any, request: ModelRequest) -> str:
         return f"moved the request from '{request.llm}' to {answer.llm!r}, which no gate may do"
     if not isinstance(answer.model, str):
         return f"returned a request whose model is {type(answer.model).__name__}, not a text"
+    if not isinstance(answer.system, str):
+        return f"returned a request whose system prompt is {type(answer.system).__name__}, not a text"
+    if request.system and not answer.system.strip():
+        return "returned a request without its system prompt"
     messages: Any = answer.messages
     if not isinstance(messages, Sequence) or not all(isinstance(each, Message) for each in messages):
         return "returned a request whose messages are not messages"
@@ -285,13 +370,13 @@ def _why_unusable(answer: Any, request: ModelRequest) -> str:
 
 
 def _why_not_a_conversation(messages: Sequence[Message], before: Sequence[Message]) -> str:
-    """Find the fault of a gate's messages, by the rules for a caller's history; empty if they can be sent."""
-    if isinstance(before[0], SystemMessage) and not (messages and isinstance(messages[0], SystemMessage)):
-        return "returned a request without its system prompt"
-    if all(isinstance(message, SystemMessage) for message in messages):
-        return "returned a request without a message to answer"
-    _, notes = repair_history(tuple(messages))
-    return f"returned messages that do not belong together: {notes[0].removeprefix('history: ')}" if notes else ""
+    """Find the fault of a gate's messages that no repair mends; empty if they can be sent."""
+    if any(isinstance(message, UserMessage) for message in before):
+        is_whole = any(isinstance(message, UserMessage) for message in messages)
+        return "" if is_whole else "returned a request without a message of the user"
+    rest, _ = repair_history(tuple(messages))
+    is_empty = all(isinstance(message, SystemMessage) for message in rest)
+    return "returned a request without a message to answer" if is_empty else ""
 
 
 def record_of(

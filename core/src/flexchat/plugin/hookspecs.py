@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         RerankerType,
         ToolHandler,
     )
-    from .hooks import AppInfo, ModelRequest, ServiceRequest, TurnTrace
+    from .hooks import AppInfo, FittedHistory, HistoryRequest, ModelRequest, ServiceRequest, TurnTrace
     from .tool_sources import SourceLoaderType, ToolSourceType
 
 hookspec = pluggy.HookspecMarker("flexchat")
@@ -142,7 +142,9 @@ def flexchat_register_checks() -> Iterable[ConfigCheck]:  # type: ignore[empty-b
 
 
 @hookspec
-def flexchat_register_chat_hooks(tables: Mapping[str, Any], plugins: Any) -> Iterable[object]:  # type: ignore[empty-body]
+def flexchat_register_chat_hooks(  # type: ignore[empty-body]
+    tables: Mapping[str, Any], plugins: Any, history_policy: Any
+) -> Iterable[object]:
     """Offer hooks of one chat, made from its config: gates, steps and event hooks that have settings.
 
     Asked once for each chat that is made. Each object has @hookimpl methods, as those of ``FlexChat.from_config(…,
@@ -152,6 +154,7 @@ def flexchat_register_chat_hooks(tables: Mapping[str, Any], plugins: Any) -> Ite
         tables: What was read of the tables of plugins, by name, as in ``chat.config.tables``. A chat made without a
             config has none.
         plugins: The chat's plugins: to call hooks that you have defined, with ``plugins.ask``.
+        history_policy: The function given to FlexChat.from_config; None for none.
     """
 
 
@@ -230,11 +233,21 @@ def flexchat_before_model_request(request: ModelRequest) -> Awaitable[ModelReque
     """A request is about to go to a model: for the answer, or for phase 1 or 3.
 
     Return None to let it pass, or a ModelRequest to send instead (``attrs.evolve(request, messages=…)``): without
-    personal data, or with a cheaper model of the same service. The messages must keep the system prompt, and each tool
-    call its result, as in a caller's history; otherwise the request is refused. What is kept of the turn does not
-    change. Raise RequestRefusedError to refuse it: the turn fails with that error; phases 1 and 3 continue without an
-    answer. The plugin registered last is asked first, and the next one sees what it returned. If an implementation
-    raises anything else, the request is refused: a gate that breaks stays shut.
+    personal data, or with a cheaper model of the same service. ``request.system`` is the prompt, ``request.messages``
+    the conversation. Messages are repaired like a caller's history, with a warning of the turn: results without their
+    call are left out, calls without a result get an error. Without the prompt, or a message of the user, the request is
+    refused. What is kept of the turn does not change. Raise RequestRefusedError to refuse it: the turn fails with that
+    error; phases 1 and 3 continue without an answer. The plugin registered last is asked first, and the next one sees
+    what it returned. If an implementation raises anything else, the request is refused: a gate that breaks stays shut.
+    """
+
+
+@hookspec(warn_on_impl=_PROVISIONAL)
+def flexchat_fit_history(history: HistoryRequest) -> Awaitable[FittedHistory | None] | FittedHistory | None:
+    """Choose what is sent of a conversation, for each request for an answer; None sends all of it.
+
+    Called before media are prepared and before flexchat_before_model_request, not for requests that a resumed turn
+    replays. The first choice counts. If an implementation raises, the request is refused.
     """
 
 

@@ -222,19 +222,22 @@ class PluginHost:
             calls[hook] = [HookCall(i.plugin_name, i.function, i.argnames) for i in reversed(implementations)]
         return Hooks(calls, [PluginStep(plugin, step) for plugin, step in self.steps.by_plugin()])
 
-    def hooks_of_chat(self, tables: Mapping[str, Any], given: Iterable[object] = ()) -> Hooks:
+    def hooks_of_chat(
+        self, tables: Mapping[str, Any], given: Iterable[object] = (), history_policy: Any = None
+    ) -> Hooks:
         """Return the plugins' hooks and steps, followed by those they make for a chat, and then the given ones.
 
         Args:
             tables: The plugins' tables in the chat's config; see flexchat_register_chat_hooks.
             given: Objects with @hookimpl methods, which are registered nowhere.
+            history_policy: See FlexChat.from_config.
 
         Raises:
             ConfigError: A plugin failed to make its hooks: without them, what they forbid would be allowed. Or an
                 object has no hook, an unknown one, or one that registers something other than steps.
         """
         objects: list[tuple[str, object]] = []
-        facts = {"tables": tables, "plugins": self}
+        facts = {"tables": tables, "plugins": self, "history_policy": history_policy}
         for implementation in reversed(self._manager.hook.flexchat_register_chat_hooks.get_hookimpls()):
             try:
                 with contained():

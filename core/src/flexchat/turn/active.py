@@ -211,6 +211,7 @@ class ActiveTurn:
         found: The deferred tools that its conversation has found; None if none are deferred.
         can_read_on: Whether the model can read on in a result that is too long to be shown whole.
         is_at_limit: Whether the tool loop was ended by a limit.
+        beside: How many of the rounds are no answers to the user: models that were asked on the way to one.
         has_last_request: Whether a plugin ended it, and left it a request for the answer.
         done: The turn in its final form; None until it has ended.
         is_over: Whether all its events have been sent, so that no turn can run inside it any more.
@@ -258,6 +259,7 @@ class ActiveTurn:
     is_at_limit: bool = False
     has_last_request: bool = False
     rounds: list[Round] = attrs.field(factory=list)
+    beside: int = 0
     usage: Usage | None = None
     warnings: list[str] = attrs.field(factory=list)
     done: Turn | None = None

@@ -214,7 +214,8 @@ def _continues(request: ChatRequest) -> bool:
 def _begins_with(request: ChatRequest) -> tuple[Message, ...]:
     if _continues(request):
         return request.continuation
-    return (UserMessage(content=request.user_message, media=request.attachments), *request.continuation)
+    message = UserMessage(content=request.user_message, media=request.attachments, pinned=request.pin)
+    return (message, *request.continuation)
 
 
 async def _answer_at_limit(turn: ActiveTurn, options: Mapping[str, Any]) -> ChatResponse:

@@ -28,6 +28,7 @@ from ..domain import (
 from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.prices import Cost, Price, dollars
 from ..errors import (
+    ContextLengthError,
     FlexChatError,
     MediaLimitError,
     ProviderError,
@@ -39,6 +40,7 @@ from ..plugin.foreign import ForeignError, contained, error_name
 from ..plugin.hooks import ModelRequest, ServiceRequest
 from ..schema.answer_format import AnswerFormat
 from .active import ActiveTurn, ModelTarget, end_replay, report_wait
+from .history import explain_length, fit_history
 from .media import shown_messages
 
 if TYPE_CHECKING:
@@ -90,6 +92,7 @@ async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Rou
             return _replay_answer(turn, turn.journal, query, recorded)
         await end_replay(turn)
     failure: ProviderError | None = None
+    is_too_long = False
     while True:
         llm, target.model = parts.llms.resolve(target.llm, target.model)
         if parts.hooks.gates_requests:
@@ -101,27 +104,26 @@ async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Rou
             raise turn.clock.timeout_error()
         if query.is_answer:
             turn.clock.activity = "the model's answer"
-        messages = query.messages
-        if turn.has_media:
-            try:
-                messages = await shown_messages(turn, messages, llm, target.model)
-            except MediaLimitError as error:
-                if failure is None:
-                    raise
-                turn.warnings.append(f"{target.llm} was not asked instead: {error}")
-                if not target.fallback:
-                    raise failure from None  # the reason why others were tried at all
-                target.llm, target.model = target.fallback.pop(0), None
-                continue
-        request = _build_request(turn, query, messages, llm, target.model, left_s)
+        try:
+            request, history = await _build_request(turn, query, llm, target.model, left_s, is_too_long=is_too_long)
+        except MediaLimitError as error:
+            if failure is None:
+                raise
+            turn.warnings.append(f"{target.llm} was not asked instead: {error}")
+            if not target.fallback:
+                raise failure from None  # the reason why others were tried at all
+            target.llm, target.model = target.fallback.pop(0), None
+            continue
         if parts.hooks.gates_requests:
-            request = await parts.hooks.before_model_request(request)
+            request, warnings = await parts.hooks.before_model_request(request)
+            turn.warnings += [warning for warning in warnings if warning not in turn.warnings]
             target.model = request.model
         if parts.has_ceiling:
             await refuse_beyond_limits(turn, llm, target.model)
         if turn.journal is not None:
             found = {} if turn.found is None else {"found": [*turn.found.after(turn.messages)]}
-            turn.journal.add("request", llm=request.llm, model=request.model, messages=len(query.messages), **found)
+            sent: dict[str, Any] = {"messages": len(request.all_messages), **found}
+            turn.journal.add("request", llm=request.llm, model=request.model, **sent)
             # Survives this process from here on: a call of its answer must not exist without the steps that led to it.
             await turn.journal.flush()
         if turn.sink.has_receiver(ModelRequestStarted):
@@ -130,7 +132,7 @@ async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Rou
                     info=turn.info,
                     llm=llm.name,
                     model=request.model,
-                    messages=request.messages,
+                    messages=request.all_messages,
                     options=request.options,
                     provider=llm.provider.name,
                     endpoint="" if llm.endpoint is None else llm.endpoint.name,
@@ -148,10 +150,13 @@ async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Rou
             # The request's timeout is the rest of the turn's time: either may end first, and both end the turn.
             is_late = isinstance(error, ProviderTimeoutError) and turn.clock.remaining_s() <= 0
             is_lost = isinstance(error, ProviderError) and not attempts.delivered
-            falls_back = is_lost and not is_late and _fall_back(turn, target, cast("ProviderError", error))
+            # Once: a service that refuses the smaller request as well would refuse any.
+            shrinks = is_lost and isinstance(error, ContextLengthError) and history is not None and not is_too_long
+            falls_back = shrinks or (is_lost and not is_late and _fall_back(turn, target, cast("ProviderError", error)))
             if falls_back:
                 failure = cast("ProviderError", error)
                 turn.pieces.clear()
+                is_too_long = shrinks
             elif is_lost:  # no other attempt follows: what there is of this answer is all the reader will get
                 for piece in _passed_pieces(turn, query):
                     turn.sink.pass_on(piece)
@@ -160,6 +165,8 @@ async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Rou
             if is_late:
                 raise turn.clock.timeout_error() from None
             if not falls_back:
+                if is_too_long and isinstance(error, ContextLengthError):
+                    raise explain_length(error, turn, request) from None
                 raise
             continue
         finally:
@@ -179,8 +186,9 @@ async def exchange(turn: ActiveTurn, query: ModelQuery) -> tuple[ChatResult, Rou
                 price=None if price is None else price.to_dict(),
                 asked_for_form=turn.requested_format,
                 warnings=turn.warnings[:],
+                **({} if history is None else {"history": history}),
             )
-        record = _round(query, result, elapsed_ms, price)
+        record = _round(query, result, elapsed_ms, price, history)
         # Counted as it arrives, once: a turn that is interrupted and resumed has its answers in both runs.
         parts.add_cost(turn.info.tenant, record.cost)
         return result, record
@@ -193,10 +201,12 @@ def _replay_answer(
     target.llm, target.model, target.fallback = recorded["llm"], recorded["model"], [*recorded["fallback"]]
     turn.requested_format, turn.warnings = recorded["asked_for_form"], [*recorded["warnings"]]
     result, price = journal.decode(ChatResult, recorded["result"]), price and value_from_dict(Price, price)
-    return result, _round(query, result, recorded["elapsed_ms"], price)
+    return result, _round(query, result, recorded["elapsed_ms"], price, recorded.get("history"))
 
 
-def _round(query: ModelQuery, result: ChatResult, elapsed_ms: float, price: Price | None) -> Round:
+def _round(
+    query: ModelQuery, result: ChatResult, elapsed_ms: float, price: Price | None, history: Mapping[str, Any] | None
+) -> Round:
     thoughts, target = "", query.target
     if query.is_answer:
         for part in result.message.parts:
@@ -210,6 +220,7 @@ def _round(query: ModelQuery, result: ChatResult, elapsed_ms: float, price: Pric
         reasoning=thoughts,
         usage=result.usage,
         price=price,
+        history=history,
     )
 
 
@@ -220,8 +231,8 @@ async def request_to(turn: ActiveTurn, query: ModelQuery) -> ModelRequest:
         UnknownLLMError, MediaLimitError: As exchange.
     """
     llm, model = turn.parts.llms.resolve(query.target.llm, query.target.model)
-    messages = await shown_messages(turn, query.messages, llm, model) if turn.has_media else query.messages
-    return _build_request(turn, query, messages, llm, model, turn.clock.remaining_s())
+    request, _ = await _build_request(turn, query, llm, model, turn.clock.remaining_s())
+    return request
 
 
 async def _within(seconds: float, work: Awaitable[ChatResult]) -> ChatResult:
@@ -229,9 +240,10 @@ async def _within(seconds: float, work: Awaitable[ChatResult]) -> ChatResult:
         return await work
 
 
-def _build_request(
-    turn: ActiveTurn, query: ModelQuery, messages: tuple[Message, ...], llm: LLM, model: str, left_s: float
-) -> ModelRequest:
+async def _build_request(
+    turn: ActiveTurn, query: ModelQuery, llm: LLM, model: str, left_s: float, *, is_too_long: bool = False
+) -> tuple[ModelRequest, Mapping[str, Any] | None]:
+    """Return a request, and the record of what it leaves out of the history; None if no plugin limits that."""
     fields: dict[str, Any] = {**query.options, "timeout_s": left_s}
     if offered := query.offered:
         registry, tools, tool_format = turn.parts.tools.get_registry(), turn.tools, llm.provider.tool_format(model)
@@ -249,7 +261,27 @@ def _build_request(
         turn.requested_format = not query.offered or combines is None or combines(model)
         if turn.requested_format:
             fields["response_format"] = query.answer_format.format
-    return ModelRequest(info=turn.info, llm=llm.name, model=model, messages=messages, options=ChatOptions(**fields))
+    request = ModelRequest.from_messages(
+        query.messages, info=turn.info, llm=llm.name, model=model, options=ChatOptions(**fields)
+    )
+    history = None
+    if turn.parts.hooks.fits_history and query.is_answer:
+        request, history = await fit_history(turn, request, llm, _ask_beside, is_too_long=is_too_long)
+    if turn.has_media:
+        request = attrs.evolve(request, messages=await shown_messages(turn, request.messages, llm, model))
+    return request, history
+
+
+async def _ask_beside(
+    turn: ActiveTurn, llm: str, model: str | None, messages: tuple[Message, ...], max_tokens: int
+) -> ChatResult:
+    """Ask a model for something that the turn's own answer needs; its cost is the turn's."""
+    target = ModelTarget(llm=llm, model=model)
+    query = ModelQuery(target=target, messages=messages, options={"max_tokens": max_tokens})
+    result, round_ = await exchange(turn, query)
+    turn.rounds.append(round_)
+    turn.beside += 1
+    return result
 
 
 async def _request_in_slot(turn: ActiveTurn, query: ModelQuery, llm: LLM, *rest: Any) -> ChatResult:
@@ -310,15 +342,15 @@ async def _send(
 ) -> Any:
     if query.is_answer and turn.sink.is_read and llm.streams:
         pieces: Any = llm.provider.stream_chat(  # type: ignore[attr-defined]
-            request.messages, request.model, options
+            request.all_messages, request.model, options
         )
         return await _stream_answer(turn, query, attempts, pieces)
-    return await llm.provider.generate_chat(request.messages, request.model, options)
+    return await llm.provider.generate_chat(request.all_messages, request.model, options)
 
 
 def _service_request(turn: ActiveTurn, llm: LLM, request: ModelRequest) -> ServiceRequest:
     rule = None if turn.rule is None else (turn.rule[0], turn.rule[1].name)
-    sent: dict[str, Any] = {"messages": request.messages, "options": request.options}
+    sent: dict[str, Any] = {"messages": request.all_messages, "options": request.options}
     return ServiceRequest(info=turn.info, root=turn.root, llm=llm, model=request.model, rule=rule, **sent)
 
 

@@ -7,8 +7,10 @@ started   request (ChatRequest), after (id of the conversation's last turn then,
           decides about turns), packages ("flexchat-core 0.1.0", and those of the configured services)
 phase     record (PhaseRecord), and the phase's result: topic and status, rag (RagResults), or intent
 rule      index, outcome (of the phase's record): the rule that was chosen; tools (names), sources (by the tools' names)
+history   round (number of the answers before), llm, model, smaller, record: what its request leaves out of the history
 request   llm, model, messages (how many), found (names of the deferred tools in it): a model is about to be asked
-answer    result (ChatResult), llm, model, fallback, elapsed_ms, price (Price, or null), asked_for_form, warnings
+answer    result (ChatResult), llm, model, fallback, elapsed_ms, price (Price, or null), asked_for_form, warnings,
+          history (the record of its request, if it has one)
 tool      iteration, index, record (ToolCallRecord), wrote (this tool, or an earlier one, must not run twice)
 limit     why: the tool loop was ended, and the model did not finish by itself
 question  iteration, index, place (of its call), call (digest of its tool and arguments), question (Question),
@@ -347,6 +349,11 @@ class Journal:
     def answer(self) -> Mapping[str, Any] | None:
         """Return the next answer that was written, each once; None if the model has to be asked."""
         return self._answers.popleft() if self._answers else None
+
+    def history(self, place: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return what was recorded of the history of this very request before the turn was interrupted, or None."""
+        steps = (entry.data for entry in reversed(self._recorded) if entry.kind == "history")
+        return next((each["record"] for each in steps if all(each[key] == place[key] for key in place)), None)
 
     def recall_question(self, call: Call, question: Question) -> tuple[str, Reply | None] | None:
         """Return the id that a question had in an earlier run of its call, and its reply if it had one; or None.

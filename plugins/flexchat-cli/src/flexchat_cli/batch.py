@@ -492,7 +492,7 @@ async def _estimate(chat: FlexChat, prompts: Sequence[Prompt], context: CommandC
     async with chat:
         for prompt in prompts:
             request = await chat.preview(prompt.request)
-            sent = [message_to_dict(message) for message in request.messages] + [*request.options.tools]
+            sent = [message_to_dict(message) for message in request.all_messages] + [*request.options.tools]
             tokens_by_model.setdefault((request.llm, request.model), []).append(tokens_of(sent))
     rows: list[dict[str, Any]] = []
     for (llm, model), tokens in tokens_by_model.items():

@@ -341,16 +341,20 @@ class _Dialogue:
         if not hooks.gates_requests and not turn.sink.has_receiver(ModelRequestStarted):
             return [*self._messages]
         name, ours = self._client.model_name, from_langchain(self._messages)
-        request = ModelRequest(info=turn.info, llm="langchain", model=name, messages=ours, options=ChatOptions())
-        request = await hooks.before_model_request(request)
+        request = ModelRequest.from_messages(
+            tuple(ours), info=turn.info, llm="langchain", model=name, options=ChatOptions()
+        )
+        request, warnings = await hooks.before_model_request(request)
+        turn.warnings += [warning for warning in warnings if warning not in turn.warnings]
         if request.model != name:
             raise RequestRefusedError(
                 f"a gate asked for a model other than {name}, which LangChain's clients cannot change"
             )
         if turn.sink.has_receiver(ModelRequestStarted):
-            sent: dict[str, Any] = {"messages": request.messages, "options": request.options}
+            sent: dict[str, Any] = {"messages": request.all_messages, "options": request.options}
             await turn.sink.announce(ModelRequestStarted(info=turn.info, llm="langchain", model=name, **sent))
-        return [*self._messages] if request.messages == ours else to_langchain(request.messages)
+        messages = request.all_messages
+        return [*self._messages] if messages == tuple(ours) else to_langchain(messages)
 
     async def _report(self, started: float, **outcome: Any) -> None:
         sink, info, model = self._turn.sink, self._turn.info, self._client.model_name
