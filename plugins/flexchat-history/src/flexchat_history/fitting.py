@@ -1,0 +1,172 @@
+"""The hook that chooses what is sent: it works out the budget, makes the plan or repeats it, and records it."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+from flexchat import Message, RequestRefusedError, Turn, TurnInfo
+from flexchat.plugin import FittedHistory, HistoryRequest, hookimpl
+
+from .plan import Limits, Plan, apply, left_out, plan
+from .policy import apply_policy, from_record, to_record
+from .settings import History, Policy, load_policy, override
+from .sizes import STEPS, size_of, sizes_of_tools, tokens_per_byte
+
+DEFAULT_ANSWER = 4_096
+"""Tokens kept free for an answer without max_tokens; at most a quarter of the window."""
+SMALLER = 0.6
+"""The part of a request that the service refused as too long which is sent next."""
+MAX_CONVERSATIONS = 10_000
+"""Conversations whose tokens per byte are remembered."""
+
+_FRONTIERS = tuple(field.name for field in attrs.fields(Plan))
+
+
+class HistoryFitter:
+    """Chooses what is sent of each conversation of one chat.
+
+    Args:
+        table: The config's; its rules may override it.
+        policy: A function given in code, in place of the config's.
+    """
+
+    def __init__(self, table: History, policy: Policy | None = None) -> None:
+        self._table, self._policy = table, policy
+        self._settings: dict[int, History] = {}
+        self._tools: tuple[Any, int] = ((), 0)
+        self._ratios: OrderedDict[tuple[str, str, str], float] = OrderedDict()
+
+    @hookimpl
+    async def flexchat_fit_history(self, history: HistoryRequest) -> FittedHistory:
+        """Leave out what does not fit."""
+        settings = self._settings_of(*history.rule)
+        messages, own_from = history.request.messages, history.own_from
+        policy = self._policy or (load_policy(settings.policy) if settings.policy is not None else None)
+        fixed = len(history.request.system.encode()) + self._size_of_tools(history.request.options.tools)
+        limits = Limits(
+            keep_last=settings.keep_last if policy is None else None,
+            keep_turns=settings.whole_turns,
+            has_stubs=settings.compact != "drop",
+            pins=tuple(dict.fromkeys([*settings.pin, *(re.sub(r"[^\w*?\[\]-]", "_", pin) for pin in settings.pin)])),
+            is_urgent=history.is_too_long,
+        )
+        record: dict[str, Any] = {}
+        recorded = history.recorded
+        if policy is not None:
+            before = messages[:own_from]
+            if recorded is not None:
+                sent = from_record(before, recorded["policy"])
+            else:
+                name = settings.policy or getattr(policy, "__qualname__", type(policy).__name__)
+                sent = await apply_policy(policy, name, before, limits)
+            record["policy"] = to_record(before, sent)
+            messages, own_from = (*sent, *messages[own_from:]), len(sent)
+        if recorded is not None:
+            chosen, ratio, most = Plan(**recorded.get("plan", {})), recorded["ratio"], recorded["max_tokens"]
+        else:
+            most = await self._max_tokens(settings, history)
+            ratio = await self._ratio(history, messages, most)
+            limits = attrs.evolve(limits, budget=max(int(most / ratio) - fixed, 1))
+            chosen = plan(messages, own_from, limits)
+            if history.is_too_long:
+                refused = apply(messages, chosen, limits, can_read_on=history.can_read_on)
+                smaller = int(sum(map(size_of, refused)) * SMALLER)
+                chosen = plan(messages, own_from, attrs.evolve(limits, budget=max(smaller, 1)))
+        fitted = tuple(apply(messages, chosen, limits, can_read_on=history.can_read_on))
+        size = fixed + sum(map(size_of, fitted))
+        record |= {"bytes": size, "ratio": ratio, "max_tokens": most, "tokens_at_most": int(size * ratio) + 1}
+        omitted = self._left_out(history, messages, own_from, chosen, limits, is_policy=policy is not None)
+        if not chosen.is_empty:
+            record["plan"] = {name: at for name in _FRONTIERS if (at := getattr(chosen, name))}
+        if omitted:
+            record["left_out"] = omitted
+        return FittedHistory(messages=fitted, record=record)
+
+    @hookimpl
+    def flexchat_turn_finished(self, info: TurnInfo, turn: Turn) -> None:
+        """Remember the tokens per byte that the conversation had."""
+        if turn.response.rounds and (ratio := tokens_per_byte(turn.response.rounds)) is not None:
+            self._remember((info.tenant, info.conversation or "", turn.response.llm), ratio)
+
+    def _settings_of(self, index: int, rule: Any) -> History:
+        settings = self._settings.get(index)
+        if settings is None:
+            settings, _ = override(self._table, rule.history)
+            settings = self._settings[index] = settings or self._table
+        return settings
+
+    def _size_of_tools(self, tools: Sequence[Mapping[str, Any]]) -> int:
+        if self._tools[0] is not tools:
+            self._tools = (tools, sizes_of_tools(tools))
+        return self._tools[1]
+
+    async def _max_tokens(self, settings: History, history: HistoryRequest) -> int:
+        if isinstance(settings.max_tokens, int):
+            return settings.max_tokens
+        request = history.request
+        price = await history.llm.find_price(request.model)
+        most = auto_limit(None if price is None else price.window, request.options.max_tokens)
+        if most is None:
+            raise RequestRefusedError(unknown_window(request.llm, request.model))
+        return most
+
+    async def _ratio(self, history: HistoryRequest, messages: Sequence[Message], most: int) -> float:
+        """Return the tokens per byte to reckon with: 1 until a service has reported how many there were."""
+        info = history.request.info
+        key = info.tenant, info.conversation or "", history.request.llm
+        ratio = tokens_per_byte(history.rounds)
+        if ratio is None and key not in self._ratios and sum(map(size_of, messages)) > most:
+            ratio = tokens_per_byte(await history.earlier_rounds())
+        if ratio is not None:
+            self._remember(key, ratio)
+        return self._ratios.get(key, 1.0)
+
+    def _remember(self, key: tuple[str, str, str], ratio: float) -> None:
+        known = self._ratios.get(key)
+        # A smaller one counts only if it is clearly so: each change moves what is left out.
+        if known is None or ratio > known or ratio < known - 1.5 / STEPS:
+            self._ratios[key] = ratio
+        self._ratios.move_to_end(key)
+        while len(self._ratios) > MAX_CONVERSATIONS:
+            self._ratios.popitem(last=False)
+
+    def _left_out(
+        self,
+        history: HistoryRequest,
+        messages: Sequence[Message],
+        own_from: int,
+        chosen: Plan,
+        limits: Limits,
+        *,
+        is_policy: bool,
+    ) -> list[dict[str, Any]]:
+        found = left_out(messages, own_from, chosen, limits)
+        if is_policy:
+            sent = {id(message) for message in messages}
+            count = sum(id(message) not in sent for message in history.request.messages)
+            if count:
+                found.insert(0, {"what": "messages", "count": count, "why": "policy"})
+        return found
+
+
+def auto_limit(window: int | None, answer: int | None) -> int | None:
+    """Return the tokens of a request for a window; None if that is unknown.
+
+    Args:
+        answer: max_tokens of the answer.
+    """
+    if window is None:
+        return None
+    return max(window - (min(DEFAULT_ANSWER, window // 4) if answer is None else answer), 1)
+
+
+def unknown_window(llm: str, model: str) -> str:
+    """Return the text of the error for a model of unknown size."""
+    return (
+        f'max_tokens = "auto" in [history] needs the window of {llm}/{model}, which is not known: set max_tokens, or '
+        f'window in [llms.{llm}.prices."{model}"]'
+    )
