@@ -28,15 +28,15 @@ def test_a_program_prints_what_its_comment_shows(tmp_path, program):
 
 @pytest.mark.parametrize("table", blocks("toml"))
 def test_a_table_can_be_used(table):
-    config = {
-        "llms": {"main": {"provider": "scripted", "prices": {"*": {"window": 100_000}}}},
-        "responses": [{"llm": "main", "model": "any"}],
-        **tomllib.loads(table),
-    }
+    config = {"responses": [{"llm": "main", "model": "any"}], **tomllib.loads(table)}
+    main = {"provider": "scripted", "prices": {"*": {"window": 100_000}}}
+    config["llms"] = {"main": main, **config.get("llms", {})}
     assert FlexChat.from_config(config).config.tables["history"]
 
 
 def test_all_keys_are_explained():
-    keys = re.findall(r"^\| `(\w+)` \|", PAGE.split("## What is left out")[0], re.MULTILINE)
-    assert keys == ["max_tokens", "keep_last", "keep_turns", "compact", "policy", "pin"]
+    keys = re.findall(
+        r"(?:^\| |(?<=^\| `summary_llm`), )`(\w+)`(?= \||,)", PAGE.split("## What is left out")[0], re.MULTILINE
+    )
+    assert keys == ["max_tokens", "keep_last", "keep_turns", "compact", "policy", "pin", "summary_llm", "summary_model"]
     assert {*keys} == {field.name for field in attrs.fields(History)}

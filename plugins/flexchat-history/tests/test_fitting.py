@@ -8,7 +8,7 @@ import attrs
 import pytest
 from flexchat import ConfigError, FlexChat, LostTurnError, RequestRefusedError, UserMessage, tool
 from flexchat.plugin import hookimpl
-from flexchat_sdk import ContextLengthError, Usage
+from flexchat_sdk import ContextLengthError, ProviderConnectionError, Usage
 from flexchat_sqlite import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
 
@@ -241,3 +241,53 @@ async def test_a_hook_sees_what_is_sent_and_pins_are_not_restored_after_it():
     chat, model = chat_of(says("ok"), history={"max_tokens": 9_000}, hooks=[Redacts()])
     await chat.respond("Now?", history=history)
     assert [each.content for each in model.requests[0].messages] == ["Be brief.", "Now?"]
+
+
+SUMMARY = {"max_tokens": 3_000, "keep_turns": 1, "compact": "summarise"}
+
+
+async def test_a_summary_stands_for_turns_and_is_written_once(tmp_path):
+    """Also in the next process; the next one is written from it and the turns since."""
+    path = tmp_path / "kept.db"
+    chat, model = chat_of(says("a" * 620), repeat=True, history={"max_tokens": 90_000}, path=path)
+    async with chat:
+        for number in range(5):
+            await chat.respond(f"question {number}", conversation="c")
+
+    chat, model = chat_of(says("They spoke of tea."), says("Yes."), says("Yes, again."), history=SUMMARY, path=path)
+    async with chat:
+        turn = await chat.respond("Now?", conversation="c")
+        again = await chat.respond("And?", conversation="c")
+    asked, sent, next_sent = model.requests
+    assert asked.messages[1].content.startswith("User: question 0\nAssistant: aaa")
+    assert sent.messages[1].content.endswith("left out of this request:\n\nThey spoke of tea.")
+    assert next_sent.messages[: len(sent.messages)] == sent.messages
+    assert turn.response.rounds[-1].history["summary"]["text"] == "They spoke of tea."
+    assert len(turn.response.rounds) == 2  # what it costs is the turn's
+    assert len(again.response.rounds) == 1
+
+    chat, model = chat_of(says("Yes."), history=SUMMARY, path=path)
+    async with chat:
+        await chat.respond("And now?", conversation="c")
+    assert model.requests[0].messages[1] == sent.messages[1]
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (ProviderConnectionError("down"), "ProviderConnectionError: down"),
+        (says("No, I will not.", finish_reason="refusal"), "the model refused"),
+        (says("They spoke", finish_reason="length"), "it ended with 'length'"),
+        (says(" "), "it is empty"),
+        (says("z" * 90_000), "it is not shorter"),
+    ],
+)
+async def test_a_summary_that_cannot_be_used_costs_the_summary_and_not_the_turn(reply, why):
+    chat, model = chat_of(reply, says("Yes."), history=SUMMARY)
+    turn = await chat.respond("Now?", history=talk(6, 300))
+
+    assert turn.content == "Yes."
+    record = turn.response.rounds[-1].history
+    assert why in record["left_out"][-1]["why"]
+    assert "summary" not in record
+    assert users(model.requests[-1])[-1] == "Now?"

@@ -277,7 +277,9 @@ async def _ask_beside(
 ) -> ChatResult:
     """Ask a model for something that the turn's own answer needs; its cost is the turn's."""
     target = ModelTarget(llm=llm, model=model)
-    query = ModelQuery(target=target, messages=messages, options={"max_tokens": max_tokens})
+    # Half of the time: the answer itself is still to come.
+    at_most_s = turn.clock.remaining_s() / 2
+    query = ModelQuery(target=target, messages=messages, options={"max_tokens": max_tokens}, at_most_s=at_most_s)
     result, round_ = await exchange(turn, query)
     turn.rounds.append(round_)
     turn.beside += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flexchat.host import did_you_mean
 from flexchat.plugin import CheckedConfig
 
 from .fitting import auto_limit, unknown_window
@@ -35,6 +36,9 @@ def check_history(read: CheckedConfig) -> None:
                 load_policy(settings.policy)
             except ValueError as error:
                 read.problem((*place, "policy"), str(error))
+        if settings.summary_llm is not None and settings.summary_llm not in config.llms:
+            hint = did_you_mean(settings.summary_llm, config.llms) or f" (configured: {', '.join(config.llms)})"
+            read.problem((*place, "summary_llm"), f"there is no entry '{settings.summary_llm}' in llms{hint}")
         if settings.keep_last is not None and place == ("history",):
             read.note((*place, "keep_last"), "it moves the beginning of every request, so that no service caches it")
 

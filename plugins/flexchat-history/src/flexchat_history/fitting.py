@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
-from flexchat import Message, RequestRefusedError, Turn, TurnInfo
+from flexchat import Message, RequestRefusedError, Turn, TurnInfo, UserMessage
 from flexchat.plugin import FittedHistory, HistoryRequest, hookimpl
 
 from .plan import Limits, Plan, apply, left_out, plan
 from .policy import apply_policy, from_record, to_record
 from .settings import History, Policy, load_policy, override
 from .sizes import STEPS, size_of, sizes_of_tools, tokens_per_byte
+from .summaries import BEGINNING, summary_of
 
 DEFAULT_ANSWER = 4_096
 """Tokens kept free for an answer without max_tokens; at most a quarter of the window."""
@@ -76,12 +77,23 @@ class HistoryFitter:
                 refused = apply(messages, chosen, limits, can_read_on=history.can_read_on)
                 smaller = int(sum(map(size_of, refused)) * SMALLER)
                 chosen = plan(messages, own_from, attrs.evolve(limits, budget=max(smaller, 1)))
+        summary, why = "", ""
+        if recorded is not None:
+            summary = recorded.get("summary", {}).get("text", "")
+        elif settings.compact == "summarise" and chosen.dropped_to > chosen.kept_from:
+            chunk = max(int(most / ratio) * 3 // 4, 1)
+            summary, why = await summary_of(history, messages, chosen.dropped_to, settings, chunk)
         fitted = tuple(apply(messages, chosen, limits, can_read_on=history.can_read_on))
+        if summary:
+            fitted = (UserMessage(BEGINNING + summary), *fitted)
+            record["summary"] = {"to": chosen.dropped_to, "text": summary}
         size = fixed + sum(map(size_of, fitted))
         record |= {"bytes": size, "ratio": ratio, "max_tokens": most, "tokens_at_most": int(size * ratio) + 1}
         omitted = self._left_out(history, messages, own_from, chosen, limits, is_policy=policy is not None)
         if not chosen.is_empty:
             record["plan"] = {name: at for name in _FRONTIERS if (at := getattr(chosen, name))}
+        if why:
+            omitted.append({"what": "summary", "count": 1, "why": why})
         if omitted:
             record["left_out"] = omitted
         return FittedHistory(messages=fitted, record=record)

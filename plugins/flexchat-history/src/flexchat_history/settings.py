@@ -36,14 +36,18 @@ class History:
     keep_turns: int | None = key(
         "Last turns that are never compacted. Default: 4, or keep_last if that is less.", min=0, default=None
     )
-    compact: Literal["drop", "stub"] = key(
-        'What happens to what does not fit: "drop" leaves out old turns; "stub" first replaces old results and media.',
+    compact: Literal["drop", "stub", "summarise"] = key(
+        'What happens to what does not fit: "drop" leaves out old turns; "stub" first replaces old results and media; '
+        '"summarise" has a model summarise the turns that are then left out.',
         default="stub",
     )
     policy: str | None = key(
         'A function that returns what to send, "module:function", in place of keep_last and compact.', default=None
     )
     pin: tuple[str, ...] = key("Names of tools, with * for any characters, whose results are always sent.", default=())
+
+    summary_llm: str | None = key("Name of an entry in llms that writes summaries. Default: the rule's.", default=None)
+    summary_model: str | None = key("Its model. Default: the entry's default_model, or the rule's.", default=None)
 
     def __attrs_post_init__(self) -> None:
         if self.keep_last is not None and (self.keep_turns or 0) > self.keep_last:
