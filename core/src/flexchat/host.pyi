@@ -54,7 +54,7 @@ from .databases import Databases as Databases, databases_of as databases_of, ope
 from .domain import DEFAULT_TENANT as DEFAULT_TENANT, TurnEvent as TurnEvent, new_call_id as new_call_id
 from .domain.copies import copied as copied
 from .domain.messages import ReasoningPart as ReasoningPart, TextPart as TextPart
-from .domain.history import repair_history as repair_history
+from .domain.history import repair_history as repair_history, repair_slice as repair_slice
 from .domain.keys import key as key
 from .domain.masking import Mask as Mask, secrets_of_environment as secrets_of_environment
 from .domain.media import (

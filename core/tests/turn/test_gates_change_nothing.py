@@ -143,8 +143,11 @@ async def test_a_slice_is_repaired_with_a_warning_and_keeps_the_prompt():
         turn = await chat.respond("Hello.", history=history)
         (request,) = chat.llms["main"].provider.requests
 
-    assert [message.role for message in request.messages] == ["system", "assistant", "user"]
-    assert turn.response.warnings == ("plugin Gate: a result of pay belongs to no call; it was left out",)
+    assert [message.role for message in request.messages] == ["system", "user"]
+    assert turn.response.warnings == (
+        "plugin Gate: a result of pay belongs to no call; it was left out",
+        "plugin Gate: it began with an answer, which was left out",
+    )
 
 
 async def test_other_texts_and_fewer_whole_exchanges_are_sent():

@@ -315,6 +315,24 @@ def repair_history(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], 
     return (tuple(repaired) if repaired != list(messages) else messages), tuple(notes)
 
 
+def repair_slice(
+    messages: tuple[Message, ...], whole: Sequence[Message]
+) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+    """Repair messages cut out of a conversation; return them and a note per repair.
+
+    In addition to ``repair_history``, answers with which they begin are left out if the conversation begins with a
+    message of the user: services expect that role first.
+    """
+    messages, notes = repair_history(messages)
+    first = next((m for m in whole if not isinstance(m, SystemMessage)), None)
+    begins = [at for at, m in enumerate(messages) if isinstance(m, UserMessage)]
+    end = begins[0] if begins else len(messages)
+    head = [m for m in messages[:end] if isinstance(m, SystemMessage)]
+    if not isinstance(first, UserMessage) or len(head) == end:
+        return messages, notes
+    return (*head, *messages[end:]), (*notes, "history: it began with an answer, which was left out")
+
+
 def _pair(messages: tuple[Message, ...]) -> tuple[dict[tuple[int, int], ToolMessage], list[ToolMessage]]:
     """Return each call's answer, by the call's message and its place in it, and the answers of no call.
 

@@ -27,7 +27,7 @@ from ..domain import (
     UserMessage,
 )
 from ..domain.events import TURN_EVENTS
-from ..domain.history import repair_history
+from ..domain.history import repair_history, repair_slice
 from ..errors import RequestRefusedError
 from .call import Call, PluginStep
 from .foreign import contained, error_text
@@ -343,7 +343,7 @@ class Hooks:
                 if wrong:
                     log.error("plugin %s: %s %s; the request is refused", call.plugin, BEFORE_MODEL_REQUEST, wrong)
                     raise RequestRefusedError(f"plugin {call.plugin} {wrong}; the request was not sent")
-                messages, notes = repair_history(tuple(answer.messages))
+                messages, notes = repair_slice(tuple(answer.messages), request.messages)
                 warnings += [f"plugin {call.plugin}: {note.removeprefix('history: ')}" for note in notes]
                 request = attrs.evolve(answer, info=request.info, messages=messages)
         return request, tuple(warnings)

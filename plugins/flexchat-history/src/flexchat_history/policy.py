@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flexchat import AssistantMessage, Message, RequestRefusedError, ToolMessage, UserMessage
-from flexchat.host import message_from_dict, message_to_dict, repair_history
+from flexchat import AssistantMessage, Message, RequestRefusedError, SystemMessage, ToolMessage, UserMessage
+from flexchat.host import message_from_dict, message_to_dict, repair_slice
 
 from .plan import Limits, pinned_of
 from .settings import Policy
@@ -37,17 +37,21 @@ async def apply_policy(policy: Policy, name: str, history: Sequence[Message], li
 def with_pins(history: Sequence[Message], sent: Sequence[Message], limits: Limits) -> list[Message]:
     """Return the messages in pairs, with the pinned content that they lack in front."""
     units: list[list[Message]] = []
+    unit: list[Message] = []
     for message in pinned_of(history, limits):
-        if isinstance(message, ToolMessage):
-            units[-1].append(message)
-        else:
+        if isinstance(message, SystemMessage):
             units.append([message])
+        elif isinstance(message, UserMessage) or not unit:
+            unit = [message]
+            units.append(unit)
+        else:  # an answer stays with its question
+            unit.append(message)
     present = {key: message for message in sent for key in _keys(message)}
     lacking = [each for unit in units if not all(_has(present, message) for message in unit) for each in unit]
     # A call that is there without its result would get an error in its place: both go in front.
     moved = {key for message in lacking for key in _keys(message)}
     rest = [message for message in sent if moved.isdisjoint(_keys(message))]
-    return [*repair_history((*lacking, *rest))[0]]
+    return [*repair_slice((*lacking, *rest), history)[0]]
 
 
 def _has(present: Mapping[Any, Message], message: Message) -> bool:

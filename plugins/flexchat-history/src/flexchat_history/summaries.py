@@ -118,4 +118,4 @@ def _line(message: Message) -> str:
         case AssistantMessage():
             calls = "".join(f" [calls {call.name} {call.arguments_text[:200]}]" for call in message.tool_calls)
             return f"Assistant: {message.content or ''}{calls}"
-    return ""  # instructions are sent as they were
+    return ""  # instructions are sent in any case

@@ -69,6 +69,8 @@ function rounds(all) {
           h("div", { class: "spread" }, h("h3", {}, `Round ${index + 1}`, h("span", { class: "muted" }, ` ${[one.llm, one.model].filter((part, at, parts) => part && part !== parts[at - 1]).join(" / ")}`)), h("span", { class: "muted small-text" }, [ms(one.elapsed_ms), tokens(one.usage), money(one.cost)].filter(Boolean).join(" · "))),
           one.finish_reason && h("p", { class: "muted small-text" }, ENDED[one.finish_reason] || `Ended with “${one.finish_reason}”.`),
           one.usage && h("p", { class: "muted small-text" }, `${counted(one.usage.input_tokens ?? 0, "token")} read, ${(one.usage.output_tokens ?? 0).toLocaleString()} written.`),
+          one.history?.left_out && h("p", { class: "muted small-text" }, `Left out of the request: ${one.history.left_out.map((each) => `${each.count.toLocaleString()} ${each.what} (${each.why})`).join(", ")}.`),
+          one.history?.summary && h("details", { class: "thought" }, h("summary", {}, "Summary in place of turns"), h("div", { class: "thought-text", dir: "auto" }, one.history.summary.text)),
           one.reasoning && h("details", { class: "thought" }, h("summary", {}, "Reasoning"), h("div", { class: "thought-text", dir: "auto" }, one.reasoning)),
         ),
       ),
