@@ -201,7 +201,8 @@ async def test_a_resumed_turn_sends_what_it_would_have_sent(tmp_path):
         await one.respond(f"question {number}", conversation="c")
     with pytest.raises(LostTurnError):
         await one.respond("Now?", conversation="c")
-    await store.aclose()
+    await one.aclose()
+    await other.aclose()
 
     assert users(first.requests[-1]) == users(second.requests[0]) == ["question 2", "Now?"]
     assert stretches == [4]

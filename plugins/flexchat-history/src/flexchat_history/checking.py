@@ -51,13 +51,12 @@ def review_history(read: Any, parts: Any) -> None:
         if settings is None or rule.llm not in parts.llms:
             continue
         llm, model = parts.llms.resolve(rule.llm, rule.model)
-        most = settings.max_tokens
-        if most == "auto":
-            price = llm.price_of(model)
-            most = auto_limit(None if price is None else price.window, rule.max_tokens)
-            if most is None:
-                read.problem(("responses", index, "model"), unknown_window(llm.name, model))
-                continue
+        price = llm.price_of(model) if settings.max_tokens == "auto" else None
+        auto = auto_limit(None if price is None else price.window, rule.max_tokens)
+        most = auto if settings.max_tokens == "auto" else settings.max_tokens
+        if most is None:
+            read.problem(("responses", index, "model"), unknown_window(llm.name, model))
+            continue
         names = parts.tools.offered_to(rule) if rule.tools is None or rule.tools.enabled else ()
         tools = parts.tools.get_registry().to_provider_format(llm.provider.tool_format(model), names) if names else ()
         # A token of such texts has two bytes at least on average, so what exceeds this cannot fit.

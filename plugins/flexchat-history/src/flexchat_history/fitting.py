@@ -21,6 +21,8 @@ DEFAULT_ANSWER = 4_096
 """Tokens kept free for an answer without max_tokens; at most a quarter of the window."""
 SMALLER = 0.6
 """The part of a request that the service refused as too long which is sent next."""
+SKILLS = "*load_skill"
+"""Tools whose results are pinned in any case: a skill that is loaded is an instruction."""
 MAX_CONVERSATIONS = 10_000
 """Conversations whose tokens per byte are remembered."""
 
@@ -52,7 +54,7 @@ class HistoryFitter:
             keep_last=settings.keep_last if policy is None else None,
             keep_turns=settings.whole_turns,
             has_stubs=settings.compact != "drop",
-            pins=tuple(dict.fromkeys([*settings.pin, *(re.sub(r"[^\w*?\[\]-]", "_", pin) for pin in settings.pin)])),
+            pins=(SKILLS, *settings.pin, *(re.sub(r"[^\w*?\[\]-]", "_", pin) for pin in settings.pin)),
             is_urgent=history.is_too_long,
         )
         record: dict[str, Any] = {}
@@ -62,7 +64,7 @@ class HistoryFitter:
             if recorded is not None:
                 sent = from_record(before, recorded["policy"])
             else:
-                name = settings.policy or getattr(policy, "__qualname__", type(policy).__name__)
+                name = settings.policy or str(getattr(policy, "__qualname__", type(policy).__name__))
                 sent = await apply_policy(policy, name, before, limits)
             record["policy"] = to_record(before, sent)
             messages, own_from = (*sent, *messages[own_from:]), len(sent)

@@ -23,6 +23,7 @@ from .sizes import size_of
 
 STEP = 4
 """A step is this part of the budget: what one compaction frees."""
+_WITHOUT_MEDIA = SystemMessage, AssistantMessage
 MIN_STUBBED = 400
 """Characters of a result below which a stub would not be shorter."""
 
@@ -316,6 +317,6 @@ def left_out(messages: Sequence[Message], own_from: int, plan: Plan, limits: Lim
     add("repeated results", sum(index >= cut for index in repeats), "max_tokens")
     stubs = [i for i in range(cut, plan.stubs_to) if i not in repeats and _is_long_result(messages[i], limits)]
     add("results", len(stubs), "max_tokens")
-    media = [i for i in range(cut, plan.media_to) if has_media(messages[i], limits)]
-    add("media", sum(len(messages[i].media) for i in media), "max_tokens")  # type: ignore[union-attr]
+    shown = [each for each in messages[cut : plan.media_to] if has_media(each, limits)]
+    add("media", sum(len(each.media) for each in shown if not isinstance(each, _WITHOUT_MEDIA)), "max_tokens")
     return found

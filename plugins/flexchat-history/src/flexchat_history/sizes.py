@@ -71,5 +71,6 @@ def tokens_per_byte(rounds: Iterable[Any]) -> float | None:
         if isinstance(record, Mapping) and usage is not None and usage.input_tokens:
             size = record.get("bytes")
             if isinstance(size, int) and size > 0:
-                return min(math.ceil(usage.input_tokens / size * STEPS) / STEPS, 1.0)
+                ratio: float = math.ceil(usage.input_tokens / size * STEPS) / STEPS
+                return min(ratio, 1.0)
     return None
