@@ -29,6 +29,7 @@ from .config.model import (
     ToolsTable as ToolsTable,
     duration_s as duration_s,
     own_keys as own_keys,
+    read_since as read_since,
 )
 from .config.normalise import normalise as normalise
 from .config.patterns import (

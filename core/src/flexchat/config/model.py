@@ -7,7 +7,9 @@ Field comments (metadata "help") become the descriptions in the JSON Schema that
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -431,6 +433,21 @@ def duration_s(text: str) -> float:
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _MAX_DURATION_S = 5_200 * 604_800  # a hundred years: dates beyond the year 9999 cannot be stored
+
+
+def read_since(text: str) -> float:
+    """Seconds from 1970 to the time a duration such as "7d" ago, or to a date, in UTC without an offset; at least 0.
+
+    Raises:
+        ValueError: The text is neither.
+    """
+    try:
+        if text[-1:] in _SECONDS:
+            return max(time.time() - duration_s(text), 0.0)
+        at = datetime.fromisoformat(text)
+        return max((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp(), 0.0)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{text!r:.60} is no time: write 12h, 7d, 2w or a date, 2026-11-28") from None
 
 
 @attrs.frozen(kw_only=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from flexchat import FlexChat
@@ -83,10 +84,13 @@ def test_stats_has_the_figures_as_json(run):
         **{k: data["tools"][0]["success"][k] for k in ("rate", "low", "high")},
     }
     assert [row["name"] for row in json.loads(run("--json", "stats", "--by", "tenant")[1])["tenants"]] == ["default"]
+    today = datetime.now(UTC).date()
+    for day, count in ((today - timedelta(days=1), 2), (today + timedelta(days=2), 0)):
+        assert len(json.loads(run("--json", "stats", "--since", day.isoformat())[1])["turns"]) == count
 
 
 def test_stats_without_turns_is_one_sentence(run):
-    assert run("stats", "--tenant", "acme") == (0, "", "no turn has ended within 7d\n")
+    assert run("stats", "--tenant", "acme") == (0, "", "no turn has ended in this time\n")
 
 
 @pytest.mark.parametrize("since", ["x", "", "3 days", "-1d", "1.5h"])
@@ -94,7 +98,7 @@ def test_a_since_that_cannot_be_read_is_refused(run, since):
     status, out, err = run("stats", "--since", since)
 
     assert (status, out) == (2, "")
-    assert err.startswith("flexchat: --since: a duration is a whole number with s, m, h, d or w")
+    assert err.startswith(f"flexchat: --since: {since!r} is no time: write 12h, 7d, 2w or a date")
     assert err.count("\n") == 1
 
 

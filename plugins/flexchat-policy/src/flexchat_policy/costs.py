@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import time
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Literal, get_args
 
@@ -18,9 +15,6 @@ By = Literal["tool", "rule", "principal", "tenant", "model"]
 KEYS: tuple[str, ...] = get_args(By)
 MAX_ROWS = 1_000
 """Names in one answer; all others are one row together, so that the rows still add up to the total."""
-
-_UNITS_S = {"h": 3_600, "d": 86_400, "w": 7 * 86_400}
-_SPAN = re.compile(r"([0-9]{1,5})([hdw])")
 
 
 @attrs.define
@@ -126,18 +120,6 @@ def add_up(sums: Iterable[HourlySum], by: By, *, tenant: str | None = None) -> C
         other_names=len(rest),
         unpriced_models=sorted(unpriced_models),
     )
-
-
-def read_since(text: str) -> float:
-    """Return the time of "7d", "12h", "2w" ago, or of a date in UTC, in seconds since 1970. Raises ValueError."""
-    if match := _SPAN.fullmatch(text):
-        return max(time.time() - int(match[1]) * _UNITS_S[match[2]], 0.0)
-    try:
-        at = datetime.fromisoformat(text)
-        at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-        return max(at.timestamp(), 0.0)
-    except (ValueError, OverflowError):
-        raise ValueError(f"{text!r:.60} is no time: write 12h, 7d, 2w or a date, 2026-11-28") from None
 
 
 async def read_costs(store: Any, by: By, since_s: float, *, tenant: str | None = None) -> Costs:

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 import flexchat_cli as cli
+from flexchat.host import read_since
 from flexchat_cli import CommandContext, UsageError
 
 from ..report import KINDS, report_of
-from ..since import start_of
 from .sums import open_sums
 
 _HEADS = {
@@ -22,12 +22,14 @@ _HEADS = {
 
 @cli.command
 @click.option("--by", type=click.Choice(KINDS[1:]), help="only the rows of each rule, model, tool or tenant")
-@click.option("--since", metavar="TIME", default="7d", help='how far back: "24h", "7d", in whole hours (default: 7d)')
+@click.option(
+    "--since", metavar="TIME", default="7d", help="12h, 7d, 2w ago, or a date in UTC; whole hours (default: 7d)"
+)
 @click.option("--tenant", metavar="NAME", help="only the turns of this tenant (default: of all)")
 async def stats(context: CommandContext, by: str | None, since: str, tenant: str | None) -> None:
     """Print what turns, rules, models and tools did."""
     try:
-        start_s = start_of(since)
+        start_s = read_since(since)
     except ValueError as error:
         raise UsageError(f"--since: {error}") from None
     async with open_sums(context) as sums:
@@ -37,7 +39,7 @@ async def stats(context: CommandContext, by: str | None, since: str, tenant: str
     if context.json:
         context.terminal.json({"since": since, **data})
     elif not report.rows["turn"]:
-        context.terminal.say(f"no turn has ended within {since}", "dim")
+        context.terminal.say("no turn has ended in this time", "dim")
     else:
         for kind in kinds:
             rows = data[f"{kind}s"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flexchat import FlexChat
+from flexchat.host import read_since
 from flexchat.store import TurnSums
 from flexchat_web.shapes import NUMBER, TABLE, TEXT, listed, record
 from flexchat_web.typing import Call, Operations, Reply
@@ -11,7 +12,6 @@ from ..keeping import adder_of, bring_up_to_date, sums_of
 from ..objectives import judge
 from ..prometheus import MEDIA_TYPE, format_metrics, month_start_s
 from ..report import KINDS, report_of
-from ..since import start_of
 
 _ROW = record({"name": str, "count": int, "success": TABLE, "ms": TABLE})
 _VERDICT = record({"target": str, "objective": str, "line": NUMBER, "state": str, "began": str, "causes": listed(dict)})
@@ -32,7 +32,7 @@ async def stats(call: Call, chat: FlexChat) -> Reply:
     """
     since = call.query["since"]
     try:
-        start_s = start_of(since)
+        start_s = read_since(since)
     except ValueError as error:
         raise call.web.ApiError(422, f"since: {error}") from None
     sums = await _sums(call, chat)

@@ -6,9 +6,10 @@ import contextlib
 
 import click
 import flexchat_cli as cli
+from flexchat.host import read_since
 from flexchat_cli import CommandContext, UsageError
 
-from ..costs import KEYS, By, Sum, read_costs, read_since
+from ..costs import KEYS, By, Sum, read_costs
 
 _NONE = {"tool": "no tool", "rule": "no rule", "principal": "no principal", "model": "no model"}
 _HEAD = ("cost", "requests", "calls", "tokens")

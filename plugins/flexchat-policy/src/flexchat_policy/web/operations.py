@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from flexchat import FlexChat
+from flexchat.host import read_since
 from flexchat_web.shapes import listed, record
 from flexchat_web.typing import Call, Operations, Reply, Schema
 
-from ..costs import KEYS, UncountedError, read_costs, read_since
+from ..costs import KEYS, UncountedError, read_costs
 
 operation = Operations("turns", problems=(403, 404, 422, 503))
 
