@@ -14,6 +14,7 @@ from flexchat import ConfigError
 from flexchat.assembly import installed_plugins
 from flexchat.host import current_principal
 from flexchat.plugin import hookimpl
+from flexchat_cli import check_config
 from flexchat_web import access_tokens, authentication
 from flexchat_web.app import create_app
 from flexchat_web.serving import Settings
@@ -318,10 +319,12 @@ async def test_a_file_of_keys_that_cannot_be_used_keeps_the_server_from_starting
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"tenant": "a"}, "either a tenant or a tenant_claim"),
-        ({"tenant_claim": None}, "either a tenant or a tenant_claim"),
+        ({"tenant": "a"}, "tenant or tenant_claim: one of them is required"),
+        ({"tenant_claim": None}, "tenant or tenant_claim: one of them is required"),
         ({"issuer": "http://login.example.com"}, "issuer is an https address"),
+        ({"issuer": "https://"}, "issuer is not the address of a server"),
         ({"jwks": "http://login.example.com/keys"}, "jwks is an https address"),
+        ({"jwks": "https://login.example.com:99999/keys"}, "jwks is not the address of a server"),
         ({"algorithms": ["HS256"]}, "HS256"),
         ({"algorithms": ["none"]}, "none"),
         ({"algorithms": []}, "algorithms is empty"),
@@ -329,11 +332,47 @@ async def test_a_file_of_keys_that_cannot_be_used_keeps_the_server_from_starting
         ({"leeway_s": 9_999}, "leeway_s"),
         ({"audiences": "x"}, "audience"),
         ({"audience": None}, "audience"),
+        ({"audience": ""}, "audience is empty"),
+        ({"user_claim": " "}, "user_claim is empty"),
     ],
 )
 async def test_a_table_that_cannot_be_used_keeps_the_server_from_starting(open_jwt, changes, reason):
     with pytest.raises(ConfigError, match=reason):
         open_jwt(**changes)
+
+
+def test_check_reports_all_problems_of_the_table_with_their_lines(tmp_path):
+    file = tmp_path / "flexchat.toml"
+    file.write_text("""[llms.r]
+provider = "rehearsal"
+[[responses]]
+llm = "r"
+model = "rehearsal"
+[serve.jwt]
+isuer = "https://login.example.com"
+audience = ""
+jwks = "http://login.example.com/keys"
+algorithms = ["none"]
+tenant = "a"
+tenant_claim = "org"
+[serve.proxy]
+identity_header = "Cookie"
+roles_header = "X Roles"
+""")
+    problems, _ = check_config(file)
+
+    assert [(each.line, each.path.removeprefix("serve.")) for each in problems] == [
+        (6, "jwt.issuer"),
+        (7, "jwt"),
+        (8, "jwt.audience"),
+        (9, "jwt.jwks"),
+        (10, "jwt.algorithms[0]"),
+        (11, "jwt.tenant"),
+        (13, "proxy.tenant"),
+        (14, "proxy.identity_header"),
+        (15, "proxy.roles_header"),
+    ]
+    assert "did you mean 'issuer'?" in problems[1].text
 
 
 @pytest.mark.parametrize("text", ["[serve.jtw]\nissuer = 'x'", "[server.jwt]\nissuer = 'x'", "[serve]\nproxi = {}"])
@@ -450,9 +489,9 @@ async def test_a_proxy_may_name_the_tenant(open_proxy):
         ({"trusted": ()}, "no proxy is trusted"),
         ({"trusted": ("10.0.0.7", "0.0.0.0/0")}, "trusts every address"),
         ({"trusted": ("::/0",)}, "trusts every address"),
-        ({"tenant": None}, "either a tenant or a tenant_header"),
+        ({"tenant": None}, "tenant or tenant_header: one of them is required"),
         ({"identity_header": "X_User"}, "is the name of a header"),
-        ({"identity_header": "Authorization"}, "is the name of a header"),
+        ({"identity_header": "Authorization"}, "a header that only the proxy uses"),
         ({"roles_header": "X Roles"}, "is the name of a header"),
     ],
 )

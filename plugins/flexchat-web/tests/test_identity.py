@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 from flexchat_web.identity import identity_of
-from flexchat_web.token_file import TokenFileError, read_token_file
+from flexchat_web.token_file import MAX_PROBLEMS, TokenFileError, read_token_file
 
 TOKEN = "t" * 20
 DIGEST = hashlib.sha256(TOKEN.encode()).hexdigest()
@@ -53,7 +53,7 @@ def test_what_follows_a_token_or_its_hash_is_its_principal(read, stored, words, 
         (f"acme {TOKEN} expires=2027-13-01", ":1: expires=2027-13-01 is no date"),
         ("acme sha256:abc", ":1: sha256: is followed by 64 hexadecimal digits"),
         (f"acme sha256:{DIGEST.upper()}", ":1: sha256: is followed by 64 hexadecimal digits"),
-        (f"acme {TOKEN}\nacme sha256:{DIGEST}", ":2: this token is already in the file"),
+        (f"acme {TOKEN}\nacme sha256:{DIGEST}", ":2: this token is already in line 1"),
     ],
 )
 def test_a_line_that_cannot_be_read_is_an_error_with_its_number(read, text, reason):
@@ -62,6 +62,22 @@ def test_a_line_that_cannot_be_read_is_an_error_with_its_number(read, text, reas
 
     assert reason in str(raised.value)
     assert TOKEN not in str(raised.value)
+
+
+def test_all_lines_that_cannot_be_read_are_reported_at_once(read):
+    with pytest.raises(TokenFileError) as raised:
+        read(f"acme\n# fine\nacme {TOKEN}\nacme short\nacme {TOKEN} usr=ann\nacme {'u' * 20} expires=soon\n")
+
+    assert [line.split(":")[1] for line in str(raised.value).splitlines()] == ["1", "4", "5", "6"]
+
+
+def test_an_error_names_some_of_many_lines(read):
+    with pytest.raises(TokenFileError) as raised:
+        read("acme\n" * 500)
+
+    *named, last = str(raised.value).splitlines()
+    assert len(named) == MAX_PROBLEMS
+    assert last.endswith("tokens: 480 more lines cannot be read")
 
 
 def test_an_expired_token_is_none(read):

@@ -271,16 +271,17 @@ def _with_validators(error: ClassValidationError, table: Mapping[str, Any]) -> C
     """Return the error with the errors of all validators added: attrs stops at the first, or runs none of them."""
     texts = {str(inner) for inner in error.exceptions}
     more: list[Exception] = []
+    values = types.SimpleNamespace()  # of the fields so far, in place of the instance
     for field in attrs.fields(error.cl):
-        if field.validator is None or field.name not in table:
-            continue
         try:
-            value = _converter.structure(table[field.name], field.type)
-            field.validator(None, field, field.converter(value) if callable(field.converter) else value)
+            value = _converter.structure(table[field.name], field.type) if field.name in table else field.default
+            setattr(values, field.name, field.converter(value) if callable(field.converter) else value)
+            if field.validator is not None and value is not attrs.NOTHING:
+                field.validator(values, field, getattr(values, field.name))
         except ValueError as wrong:
             if str(wrong) not in texts:
                 more.append(wrong)
-        except Exception:  # noqa: BLE001  a wrong type, already reported, or a validator that uses its instance
+        except Exception:  # noqa: BLE001  a wrong type, already reported, or a validator that needs such a field
             continue
     return ClassValidationError(error.message, [*error.exceptions, *more], error.cl) if more else error
 

@@ -1389,6 +1389,9 @@ class CheckedConfig(Protocol):
 
     config: Any
 
+    def tables(self, *path: str | int) -> Iterator[tuple[tuple[str | int, ...], dict[str, Any]]]:
+        """Yield the tables in a table or a list, each with its path, as written: also if their class refuses them."""
+
     def problem(self, path: tuple[str | int, ...], text: str) -> None:
         """Report a problem at a path, ("glossary", "file"); the file's name and the line are added for you."""
 

@@ -11,26 +11,30 @@ _FIGURES = {"tool": ("success", "p95_ms"), "rule": ("done", "p95_ms")}
 
 
 def check_objectives(read: CheckedConfig) -> None:
-    """Report targets that are neither a tool nor a rule with a name, and objectives without a figure."""
+    """Report targets that are neither a tool nor a rule with a name, and objectives without a figure.
+
+    It reads the table as written: values that cannot be used are reported beside these problems.
+    """
     rules = [rule.name for rule in read.config.responses if rule.name]
-    for target, objective in read.config.tables["slo"].items():
-        path = ("slo", target)
+    objectives = dict(read.tables("slo"))
+    if objectives and read.config.conversations is None:
+        read.problem(("slo",), "objectives need the journal of kept turns: add a table [conversations]")
+    for path, objective in objectives.items():
+        target = str(path[-1])
         kind, _, name = target.partition(".")
         if kind not in _FIGURES or not name:
             hint = did_you_mean(target, [*(f"rule.{rule}" for rule in rules), *(f"{each}." for each in _FIGURES)])
             read.problem(path, f'an objective is about "tool.NAME" or "rule.NAME"{hint}')
             continue
-        figures = [each for each in ("success", "done", "p95_ms") if getattr(objective, each) is not None]
+        figures = [each for each in ("success", "done", "p95_ms") if each in objective]
         for figure in figures:
             if figure not in _FIGURES[kind]:
                 read.problem((*path, figure), f"a {kind} has {' and '.join(_FIGURES[kind])}, not {figure}")
-        if not figures:
+        if not objective.keys() - {"window"}:
             read.problem(path, f"it requires nothing: write {' or '.join(_FIGURES[kind])}")
         if kind == "rule" and name not in rules:
             hint = f" (rules: {', '.join(rules) or 'none has a name'})"
             read.problem(path, f"no rule is called '{name}'{did_you_mean(name, rules) or hint}")
-    if read.config.conversations is None:
-        read.problem(("slo",), "objectives need the journal of kept turns: add a table [conversations]")
 
 
 def review_tools(read: CheckedConfig, parts: Any) -> None:

@@ -31,10 +31,9 @@ def _objective() -> type:
 
 
 def _check(read: CheckedConfig) -> None:
-    if "slo" in read.config.tables:
-        from .checking import check_objectives
+    from .checking import check_objectives
 
-        check_objectives(read)
+    check_objectives(read)
 
 
 def _review(read: CheckedConfig, parts: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -23,17 +24,19 @@ class Stats:
 
 def _is_rate(instance: object, attribute: attrs.Attribute[Any], value: float | None) -> None:
     if value is not None and math.isfinite(value) and not 0 < value < 1:
-        raise ValueError(f"expected a share above 0 and below 1, such as 0.99, got {value}")
+        raise ValueError(f"{attribute.name} is a share above 0 and below 1, such as 0.99, not {value}")
 
 
 def _is_duration(instance: object, attribute: attrs.Attribute[Any], value: float | None) -> None:
     if value is not None and value <= 0:
-        raise ValueError(f"expected a number of milliseconds above 0, got {value}")
+        raise ValueError(f"{attribute.name} is a number of milliseconds above 0, not {value}")
 
 
 def _is_window(instance: object, attribute: attrs.Attribute[Any], value: str) -> None:
-    if not duration_s(value) or duration_s(value) % 3_600:
-        raise ValueError(f'expected a number of whole hours, such as "24h" or "28d", got "{value}"')
+    with contextlib.suppress(ValueError):
+        if duration_s(value) and duration_s(value) % 3_600 == 0:
+            return
+    raise ValueError(f'window is a number of whole hours, such as "24h" or "28d", not {value!r:.80}')
 
 
 @attrs.frozen(kw_only=True)

@@ -154,7 +154,7 @@ class Authentication:
             try:
                 self._read_tokens() if file == self._file else self._read_keys()
             except (TokenFileError, ValueError) as error:
-                log.error("%s; what was read before stays in use", error)
+                log.error("%s; what was read before stays in use", "; ".join(str(error).splitlines()))
             else:
                 log.warning("%s has been read again", file)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 from flexchat import Principal
-from flexchat.host import read_file
+from flexchat.host import counted, read_file
 from flexchat.plugin import FlexChatError
 
 from .identity import Identity
@@ -17,15 +17,19 @@ from .identity import Identity
 HASH = "sha256:"
 MIN_TOKEN = 16
 MAX_BYTES = 1 << 20
+MAX_PROBLEMS = 20
+"""Lines that an error names."""
+
 MAX_ENDS_CHARS = 4
 """How much of a token the file may show."""
 
 _KEYS = ("user", "expires", "ends")
+_UNUSABLE = f"a token has at least {MIN_TOKEN} ASCII characters and no spaces"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class TokenFileError(FlexChatError):
-    """The token file cannot be used; the text names the file and the line."""
+    """The token file cannot be used; the text names the file and the lines."""
 
     exit_status = 2
 
@@ -62,8 +66,8 @@ def require_token(token: str, place: str) -> str:
     Raises:
         TokenFileError: It is too short, or has characters that no header carries.
     """
-    if len(token) < MIN_TOKEN or not (token.isascii() and token.isprintable()) or " " in token:
-        raise TokenFileError(f"{place}: a token has at least {MIN_TOKEN} ASCII characters and no spaces")
+    if not _is_usable(token):
+        raise TokenFileError(f"{place}: {_UNUSABLE}")
     return token
 
 
@@ -71,7 +75,7 @@ def read_token_file(file: Path) -> tuple[TokenLine, ...]:
     """Read all lines of a token file.
 
     Raises:
-        TokenFileError: It cannot be read, or a line cannot.
+        TokenFileError: It cannot be read, or lines cannot: its text has a line for each.
     """
     try:
         lines = read_file(file, most=MAX_BYTES).decode("utf-8-sig").splitlines()
@@ -79,30 +83,41 @@ def read_token_file(file: Path) -> tuple[TokenLine, ...]:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise TokenFileError(f"--token-file {file}: {reason}") from None
     read: dict[str, TokenLine] = {}
+    problems = []
     for number, text in enumerate(lines, 1):
-        words, place = text.split(), f"{file}:{number}"
+        words = text.split()
         if not words or words[0].startswith("#"):
             continue
-        if len(words) < 2:
-            raise TokenFileError(f"{place}: a line is TENANT TOKEN, and the token's roles, separated by spaces")
-        line = _read_line(number, words, place)
-        if line.digest in read:
-            raise TokenFileError(f"{place}: this token is already in the file")
-        read[line.digest] = line
+        try:
+            line = _read_line(number, words)
+            if line.digest in read:
+                raise ValueError(f"this token is already in line {read[line.digest].number}")
+            read[line.digest] = line
+        except ValueError as error:
+            problems.append(f"{file}:{number}: {error}")
+    if problems:
+        more = len(problems) - MAX_PROBLEMS
+        problems[MAX_PROBLEMS:] = [f"{file}: {counted(more, 'more line')} cannot be read"] if more > 0 else []
+        raise TokenFileError("\n".join(problems))
     return tuple(read.values())
 
 
-def _read_line(number: int, words: list[str], place: str) -> TokenLine:
+def _is_usable(token: str) -> bool:
+    return len(token) >= MIN_TOKEN and token.isascii() and token.isprintable() and " " not in token
+
+
+def _read_line(number: int, words: list[str]) -> TokenLine:
+    if len(words) < 2:
+        raise ValueError("a line is TENANT TOKEN, and the token's roles, separated by spaces")
     tenant, token, *rest = words
     is_hash = token.startswith(HASH)
-    digest = token.removeprefix(HASH) if is_hash else digest_of(require_token(token, place))
+    if not is_hash and not _is_usable(token):
+        raise ValueError(_UNUSABLE)
+    digest = token.removeprefix(HASH) if is_hash else digest_of(token)
     if not _DIGEST.fullmatch(digest):
-        raise TokenFileError(f"{place}: {HASH} is followed by 64 hexadecimal digits; flexchat tokens add writes them")
-    try:
-        roles, values = read_words(rest)
-        expires_at = read_time(values["expires"]) if "expires" in values else None
-    except ValueError as error:
-        raise TokenFileError(f"{place}: {error}") from None
+        raise ValueError(f"{HASH} is followed by 64 hexadecimal digits; flexchat tokens add writes them")
+    roles, values = read_words(rest)
+    expires_at = read_time(values["expires"]) if "expires" in values else None
     principal = Principal(values.get("user") or f"token-{digest[:8]}", roles)
     identity = Identity(tenant=tenant, principal=principal, expires_at=expires_at, token_digest=digest)
     ends = values.get("ends", "") if is_hash else token[-MAX_ENDS_CHARS:]
