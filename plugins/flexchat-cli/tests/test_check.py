@@ -173,3 +173,22 @@ def test_a_variable_that_a_topics_prompt_cannot_show_is_noted(run, tmp_path):
 
     assert "topic.prompt: no variable is called 'userMesage' (did you mean 'userMessage'?)" in ran.out
     assert "current_topic" not in ran.out
+
+
+@pytest.mark.parametrize(
+    ("model", "media", "notes"),
+    [
+        ("o3-mini", "[media]\nmax_bytes = 1_000_000\n", 1),
+        ("o3-mini", "", 0),
+        ("gpt-5.2", "[media]\nmax_bytes = 1_000_000\n", 0),
+    ],
+)
+def test_a_rule_whose_model_reads_text_only_is_noted_where_media_are_configured(run, tmp_path, model, media, notes):
+    text = f'{media}[llms.a]\nprovider = "openai"\napi_key = "${{KEY:-k}}"\n[[responses]]\nllm = "a"\nmodel = "{model}"\n'
+    (tmp_path / "chat.toml").write_text(text)
+
+    ran = run("check", "chat.toml")
+
+    assert (ran.status, ran.out.count("reads text only")) == (0, notes)
+    if notes:
+        assert f"note: chat.toml:6: responses[0]: a/{model} reads text only" in ran.out

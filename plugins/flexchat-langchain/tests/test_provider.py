@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from flexchat import ConfigError, FlexChat, tool
+from flexchat.errors import MediaLimitError
 from flexchat.host import message_from_dict, message_to_dict
 from flexchat.plugin import ToolCall
 from flexchat_langchain.answers import assistant_message, finish_reason
@@ -28,6 +29,7 @@ from flexchat_sdk import (
     SystemMessage,
     TextPart,
     UserMessage,
+    kind_of,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -433,3 +435,46 @@ def test_a_refusal_is_one():
 def test_an_assistant_that_said_nothing_is_left_out():
     """Services refuse an empty message."""
     assert as_sent([AssistantMessage(), AssistantMessage(parts=(ReasoningPart(text="Hm."),))], HERE) == []
+
+
+CLASSES = {"profiled": "langchain_anthropic:ChatAnthropic", "other": "langchain_ollama:ChatOllama"}
+
+
+def limited(which, **settings):
+    config = LangChainConfig(class_path=CLASSES[which], settings=settings)
+    return LangChainProvider(config).media_limits("claude-sonnet-4-5" if which == "profiled" else "llama3.2")
+
+
+@pytest.mark.parametrize(
+    ("which", "settings", "kinds"),
+    [
+        ("profiled", {}, {"image", "document"}),
+        ("profiled", {"profile": {"image_inputs": False, "pdf_inputs": False}}, {"audio", "video"}),
+        ("other", {}, {"image", "document", "audio", "video"}),
+        ("other", {"profile": {"image_inputs": False, "audio_inputs": True}}, {"document", "audio", "video"}),
+        ("other", {"profile": "none"}, {"image", "document", "audio", "video"}),
+    ],
+)
+def test_limits_of_media_are_those_of_langchains_profile(which, settings, kinds):
+    """No request, and no model, is needed; what it does not state is accepted."""
+    limits = limited(which, **settings)
+
+    assert {kind_of(each) for each in limits.types} == kinds
+    assert bool(limits.source) == (len(kinds) < 4)
+
+
+async def test_a_profile_keeps_media_from_being_sent():
+    """Of the model itself, once there is one; before the request, with the file and the source."""
+    llm, model = provider(AIMessage("Seen."), settings={"profile": {"image_inputs": False}})
+    rule = {"llm": "m", "model": "x"}
+    config = {"llms": {"m": {"provider": "scripted"}}, "responses": [rule]}
+    png = b"\x89PNG\r\n\x1a\n" + bytes(40)
+    async with FlexChat.from_config(config, providers={"m": llm}) as chat:
+        with pytest.raises(MediaLimitError, match=r"image/png.* cannot be sent to m/x: .*LangChain's profile"):
+            await chat.respond("Look.", attachments=png)
+        assert model.asked == []
+        await chat.respond("Hi")
+        assert len(model.asked) == 1
+        model.profile, model.script = {"image_inputs": True}, [AIMessage("Seen.")]
+        await chat.respond("Look.", attachments=png)
+        assert len(model.asked) == 2

@@ -50,6 +50,9 @@ _BEGINNINGS = {
         "video/x-ms-wmv": rb"\x30\x26\xb2\x75\x8e\x66\xcf\x11",
     }.items()
 }
+MEDIA_TYPES = tuple(_BEGINNINGS)
+"""What a message may have beside texts."""
+
 _SAME_TYPE = {
     "image/jpg": "image/jpeg",
     "image/pjpeg": "image/jpeg",

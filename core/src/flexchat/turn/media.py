@@ -100,14 +100,15 @@ class _Showing:
                 problem = await self._too_long(memo, number, part.data, self.limits.max_pages)
             if problem is not None and self.turn.parts.shrinks_media and self._can_shrink(part):
                 part, problem = await self._shrunk(memo, number, part), None
+            problem = problem or self._room(part)
+            if problem is not None and self.limits.source:
+                problem = f"{problem} ({self.limits.source})"
         except MediaProcessError as error:
             problem = str(error)
-        problem = problem or self._room(part)
         if problem is None:
             return part
         if is_own:
-            source = f" ({self.limits.source})" if self.limits.source else ""
-            raise MediaLimitError(f"{describe_media(part)} cannot be sent to {self.model}: {problem}{source}")
+            raise MediaLimitError(f"{describe_media(part)} cannot be sent to {self.model}: {problem}")
         return unshown(part)
 
     def _problem(self, part: MediaPart) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from flexchat.config.reading import ReadConfig, read_config
 from flexchat.domain.text import counted
 from flexchat.errors import ConfigError, Problem, ToolClashError, UnknownToolFormatError, did_you_mean
 from flexchat.llms.llm import Llms
+from flexchat.plugin.contracts import MediaLimits
 from flexchat.plugin.host import PluginHost
 from flexchat.tools.registry import verify_trouble
 from flexchat.turn.detection import VARIABLES
@@ -219,7 +220,9 @@ def check_config(
         # Reads the accepted tools of sources, and opens nothing.
         notes: list[tuple[KeyPath, str]] = [*parts.tools.sources.notes()]
         notes += _unknown_names(parts.config, parts.tools) if parts.tools.sources.by_name else ()
-        for path, text in (*notes, *_expensive_rules(parts.config, parts.tools, parts.llms)):
+        notes += _expensive_rules(parts.config, parts.tools, parts.llms)
+        notes += _unread_media(parts.config, parts.llms) if "media" in reading.document.data else ()
+        for path, text in notes:
             reading.note(path, text)
         if parts.config.tools.sources:  # a start does not read the accepted tools; once they are loaded, they count
             parts.tools.get_registry().names()
@@ -289,3 +292,13 @@ def _expensive_rules(config: Config, manager: ToolManager, llms: Llms) -> Iterat
                 f"(tools.budget_tokens is {budget:,}): allow fewer, or set [tools.search]; flexchat tools cost --rule "
                 f"{index + 1} shows the dearest",
             )
+
+
+def _unread_media(config: Config, llms: Llms) -> Iterator[tuple[KeyPath, str]]:
+    """Yield each rule whose model reads text only, of a configuration that provides for attachments."""
+    for index, rule in enumerate(config.responses):
+        llm, model = llms.resolve(rule.llm, rule.model)
+        limits_of: Callable[[str], MediaLimits] | None = getattr(llm.provider, "media_limits", None)
+        if limits_of is not None and not limits_of(model).types:
+            text = f"{llm.name}/{model} reads text only: attachments ([media]) other than texts and PDFs are refused"
+            yield ("responses", index), text

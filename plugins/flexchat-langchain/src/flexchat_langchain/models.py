@@ -94,6 +94,16 @@ def _keys(cls: type[BaseChatModel]) -> set[str]:
     return {*fields, *(one for one in names if isinstance(one, str))}
 
 
+def profile_of(cls: type[BaseChatModel], name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what LangChain states about a model that does not exist yet; empty if nothing."""
+    profile = settings.get("profile")
+    if profile is None:
+        model_key = next((key for key in _MODEL_KEYS if key in _keys(cls)), "model")
+        with contextlib.suppress(Exception):  # an integration's own code; LangChain ignores its errors too
+            profile = cls.model_construct(**{model_key: name})._resolve_model_profile()
+    return profile if isinstance(profile, Mapping) else {}
+
+
 def named_model(settings: Mapping[str, Any]) -> str:
     """Return the model name in the settings; empty if there is none."""
     return next((value for key in _MODEL_KEYS if isinstance(value := settings.get(key), str)), "")

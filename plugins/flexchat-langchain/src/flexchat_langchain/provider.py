@@ -11,16 +11,19 @@ import attrs
 from flexchat.host import Mask
 from flexchat.plugin import ChatResult, run_in_thread
 from flexchat_sdk import (
+    MEDIA_TYPES,
     AnswerEnd,
     ChatEvent,
     ChatOptions,
     Deadline,
+    MediaLimits,
     Message,
     ModelInfo,
     ProviderError,
     ProviderProtocolError,
     ProviderRequestError,
     ProviderTimeoutError,
+    kind_of,
     known_text,
 )
 from langchain_core.language_models import BaseChatModel
@@ -30,11 +33,14 @@ from .answers import ChunkDraft, assistant_message, finish_reason, raw_finish, u
 from .config import LangChainConfig
 from .errors import provider_error
 from .messages import as_sent
-from .models import address_of, close_model, dropped_settings, load_class, make_model, named_model, secrets_of
+from .models import address_of, close_model, dropped_settings, load_class, make_model, named_model, profile_of, secrets_of
 from .options import Prepared, combines_tools_and_format, prepared
 
 _TURNS_TO_CLOSE = 10
 _OVER = object()
+_INPUTS = {"image": "image_inputs", "document": "pdf_inputs", "audio": "audio_inputs", "video": "video_inputs"}
+"""Kinds of media to keys of LangChain's model profiles."""
+
 _UNFINISHED = "the answer ended without a finish reason; it may be incomplete"
 
 
@@ -75,6 +81,14 @@ class LangChainProvider:
     def combines_tools_and_format(self, model: str) -> bool:
         """Return True if the class accepts both in one request; see ToolsOrFormatProvider."""
         return combines_tools_and_format(self._class)
+
+    def media_limits(self, model: str) -> MediaLimits:
+        """Return all types but those of a kind that the model's profile denies; see LimitedProvider."""
+        known = self._models.get(model)
+        profile = profile_of(self._class, model, self._config.settings) if known is None else known.profile or {}
+        denied = {kind for kind, key in _INPUTS.items() if profile.get(key) is False}
+        types = dict.fromkeys(each for each in MEDIA_TYPES if kind_of(each) not in denied)
+        return MediaLimits(types=types, source="LangChain's profile of the model" if denied else "")
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
         """Return the answer to one request; see ChatProvider."""

@@ -33,7 +33,12 @@ from flexchat.domain import (
     result_of as result_of,
 )
 from flexchat.domain.keys import key as key, secret_key as secret_key, web_address as web_address
-from flexchat.domain.media import unshown as unshown, with_accepted_media as with_accepted_media
+from flexchat.domain.media import (
+    MEDIA_TYPES as MEDIA_TYPES,
+    kind_of as kind_of,
+    unshown as unshown,
+    with_accepted_media as with_accepted_media,
+)
 from flexchat.domain.prices import ModelPrice as ModelPrice, Price as Price
 from flexchat.domain.text import storable as storable
 from flexchat.errors import (
