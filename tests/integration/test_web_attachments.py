@@ -69,9 +69,10 @@ def serving(tmp_path):
     made = []
     (tmp_path / "waiting.py").write_text(WAITING)
 
-    def serve(*, waits=False):
+    def serve(*, waits=False, keeps=True):
         first = '{ tool_calls = [{ name = "wait", arguments = "{}" }] }, ' if waits else ""
-        made.append(WebServer(tmp_path, CONFIG % first))
+        config = CONFIG if keeps else CONFIG.replace('[conversations]\nprovider = "sqlite"', "")
+        made.append(WebServer(tmp_path, config % first))
         return made[-1]
 
     yield serve
@@ -90,8 +91,8 @@ def attached(page):
 
 
 def transfer(page, event, target, name, mime_type, data):
-    """Dispatch an event that brings a file, as the browser does."""
-    page.locator(target).evaluate(
+    """Dispatch an event that brings a file, as the browser does; return whether the page takes it."""
+    return page.locator(target).evaluate(
         """(node, [event, name, type, bytes]) => {
             const transfer = new DataTransfer();
             transfer.items.add(new File([new Uint8Array(bytes)], name, { type }));
@@ -169,6 +170,18 @@ def test_files_are_pasted_and_dropped(visit, serving):
     expect(page.locator(".asked").get_by_role("img", name="pasted.png")).to_be_visible()
     expect(page.locator(".answer")).to_contain_text("A gradient.")
     expect(page.get_by_role("heading", level=1)).to_contain_text("pasted.png")
+
+
+def test_without_a_store_a_dropped_file_is_refused_in_a_sentence(visit, serving):
+    """The browser would open it in place of the page."""
+    page = visit(serving(keeps=False).url)
+    expect(page.get_by_role("button", name="Attach files")).to_have_count(0)
+    for event, target in (("paste", "#message"), ("drop", ".messages")):
+        assert transfer(page, event, target, f"{event}.png", "image/png", png(8, 8))
+    for at in range(2):
+        expect(attached(page).nth(at)).to_contain_text("media are not kept; add a [conversations] table")
+    page.get_by_role("button", name="Remove paste.png").click()
+    expect(attached(page)).to_have_count(1)
 
 
 def test_a_pasted_text_stays_a_text(visit, serving):

@@ -174,8 +174,21 @@ async def test_without_a_store_a_form_still_brings_files(told):
     answer = await client.post("/chat/api", data={"prompt": "Look"}, files={"f": ("p.png", PNG, "image/png")})
     assert answer.status_code == 200, answer.text
     assert sent(model) == [("image/png", PNG, "p.png")]
-    assert (await client.post("/api/media", content=PNG)).status_code == 404
-    assert (await client.get(f"/api/media/{digest(PNG)}")).status_code == 404
+    brought = {"prompt": "Look", "attachments": [{"data": base64.b64encode(PNG).decode(), "name": "p.png"}]}
+    assert (await client.post("/chat/api", json=brought)).status_code == 200
+    assert sent(model) == [("image/png", PNG, "p.png")]
+
+
+async def test_without_a_store_kept_files_are_refused_in_a_sentence(told):
+    del told.tables["conversations"]
+    client = await told.client()
+    for answer in (await client.post("/api/media", content=PNG), await client.get(f"/api/media/{digest(PNG)}")):
+        assert (answer.status_code, answer.json()["type"]) == (404, "urn:flexchat:problem:no-media")
+        assert answer.json()["detail"].startswith("media are not kept; add a [conversations] table")
+    named = {"prompt": "Look", "attachments": [{"sha256": digest(PNG)}]}
+    refused = await client.post("/chat/api", json=named)
+    assert refused.status_code == 422
+    assert "media are kept nowhere: add a table 'conversations'" in refused.json()["detail"]
 
 
 def form(*parts, boundary="b", end="--b--\r\n"):

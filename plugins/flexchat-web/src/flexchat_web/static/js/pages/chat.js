@@ -162,14 +162,12 @@ export async function mount(root, { rest }) {
     session.draft = input.value;
     showSend();
   });
-  if (server.keeps_media) {
-    input.addEventListener("paste", (event) => {
-      if (!event.clipboardData.files.length) return;
-      event.preventDefault();
-      files.add(event.clipboardData.files);
-    });
-    for (const name of ["dragover", "dragleave", "drop"]) conversation.addEventListener(name, dragged);
-  }
+  input.addEventListener("paste", (event) => {
+    if (!event.clipboardData.files.length) return;
+    event.preventDefault();
+    files.add(event.clipboardData.files);
+  });
+  for (const name of ["dragover", "dragleave", "drop"]) conversation.addEventListener(name, dragged);
   input.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
