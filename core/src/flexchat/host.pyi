@@ -54,6 +54,7 @@ from .conversations.view import Conversations as Conversations, cost_by_rule as 
 from .databases import Databases as Databases, databases_of as databases_of, open_databases as open_databases
 from .domain import DEFAULT_TENANT as DEFAULT_TENANT, TurnEvent as TurnEvent, new_call_id as new_call_id
 from .domain.copies import copied as copied
+from .domain.journal import UNFINISHED as UNFINISHED
 from .domain.messages import ReasoningPart as ReasoningPart, TextPart as TextPart
 from .domain.history import repair_history as repair_history, repair_slice as repair_slice
 from .domain.keys import key as key

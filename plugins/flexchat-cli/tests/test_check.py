@@ -184,7 +184,8 @@ def test_a_variable_that_a_topics_prompt_cannot_show_is_noted(run, tmp_path):
     ],
 )
 def test_a_rule_whose_model_reads_text_only_is_noted_where_media_are_configured(run, tmp_path, model, media, notes):
-    text = f'{media}[llms.a]\nprovider = "openai"\napi_key = "${{KEY:-k}}"\n[[responses]]\nllm = "a"\nmodel = "{model}"\n'
+    llm = '[llms.a]\nprovider = "openai"\napi_key = "${KEY:-k}"\n'
+    text = f'{media}{llm}[[responses]]\nllm = "a"\nmodel = "{model}"\n'
     (tmp_path / "chat.toml").write_text(text)
 
     ran = run("check", "chat.toml")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from ..domain import (
@@ -20,6 +20,7 @@ from ..domain import (
     UserMessage,
 )
 from ..domain.conversation import turn_to_dict
+from ..domain.journal import JournaledTurn
 from ..domain.prices import Cost
 from ..errors import UnknownConversationError
 from ..plugin.contracts import ConversationStore, EffectLedger, MediaStore, SeparateJournal, media_store_of
@@ -108,6 +109,21 @@ class Conversations:
     async def search(self, words: str, *, limit: int = 50, before: str | None = None) -> Sequence[ConversationInfo]:
         """Return the conversations with a turn or a title that contains all these words."""
         return await self._page(words, limit, before)
+
+    async def first_turns(self, turns: Iterable[JournaledTurn], words: str = "") -> Sequence[JournaledTurn]:
+        """Return the turns that begin conversations which are in no list: none of their turns has ended.
+
+        Args:
+            turns: Unfinished ones that the caller may see, the newest first.
+            words: Only those whose message contains all of them.
+        """
+        found = []
+        for turn in {turn.conversation: turn for turn in turns if turn.conversation}.values():
+            try:
+                await self.store.get(turn.conversation, tenant=self.tenant)
+            except UnknownConversationError:
+                found += [turn] if all(word in turn.message.casefold() for word in words.casefold().split()) else []
+        return found
 
     async def get(self, conversation: str) -> ConversationInfo:
         """Return the summary of a conversation."""

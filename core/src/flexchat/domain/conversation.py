@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
 from .chat import Round
 from .codec import IN_MESSAGE, move_media, restore_media, value_from_dict, value_to_dict
+from .journal import JournaledTurn, TurnState
 from .messages import AssistantMessage, Message, ToolMessage, UserMessage
 from .prices import Cost, Usage
 from .retrieval import Citation
@@ -158,7 +159,7 @@ class ConversationInfo:
 
     Attributes:
         started_at, used_at: ISO 8601, UTC.
-        topic, status: Those of its last turn.
+        topic, status: Those of its last turn; "running" or "interrupted" only of one that begins with it.
         cost: Of all its turns, at the prices of then; None if the store does not add them up.
     """
 
@@ -168,8 +169,14 @@ class ConversationInfo:
     started_at: str
     used_at: str
     topic: str = ""
-    status: TurnStatus = "done"
+    status: TurnStatus | TurnState = "done"
     cost: Cost | None = None
+
+    @classmethod
+    def begun_by(cls, turn: JournaledTurn) -> Self:
+        """Describe a conversation whose first turn has not ended, which no store has yet."""
+        at = turn.began_at
+        return cls(id=turn.conversation, title=turn.message, turns=0, started_at=at, used_at=at, status=turn.state)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON data."""

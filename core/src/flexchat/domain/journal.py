@@ -8,6 +8,7 @@ from typing import Any, Literal
 import attrs
 
 TurnState = Literal["accepted", "running", "suspended", "interrupted", "done", "failed", "cancelled"]
+UNFINISHED: tuple[TurnState, ...] = ("accepted", "running", "suspended", "interrupted")
 """Of a turn in the journal. "accepted": it has not begun. "suspended": it waits for the reply to a question, and has no
 owner. "interrupted": it can go on; the process that ran it died or was stopped, or a question has its reply."""
 

@@ -18,7 +18,6 @@ from .conversations_store import (
     complete_conversation,
     every,
     find_conversation,
-    info_of_first,
     open_conversations,
     short_id,
     tenant_option,
@@ -42,26 +41,20 @@ async def list_(context: CommandContext, search: str | None, limit: int, tenant:
     Those whose first turn has not ended come before the others.
     """
     async with open_conversations(context, tenant) as conversations:
-        words = (search or "").casefold().split()
-        first_turns = await unfinished_first_turns(conversations)
-        first_turns = [turn for turn in first_turns if all(word in turn.message.casefold() for word in words)][:limit]
-        infos = [*map(info_of_first, first_turns)]
+        infos = [*map(ConversationInfo.begun_by, await unfinished_first_turns(conversations, search or ""))][:limit]
         if len(infos) < limit:
             async for info in every(conversations, search):
                 infos.append(info)
                 if len(infos) == limit:
                     break
-    states = {turn.conversation: turn.state for turn in first_turns}
     rows = []
     for info in infos:
         when, turns = to_the_minute(info.used_at), counted(info.turns, "turn")
-        state = states.get(info.id, info.status)
-        ended = {"done": "", "cancelled": "(stopped) "}.get(state, f"({state}) ")
+        ended = {"done": "", "cancelled": "(stopped) "}.get(info.status, f"({info.status}) ")
         cost = str(info.cost) if info.cost is not None and info.cost.amount is not None else ""
         rows.append((short_id(info), when, turns, cost, f"{ended}{info.title or '(no title)'}"))
     empty = "no conversation is kept" + (" that contains these words" if search else "")
-    data = [{**info.to_dict(), "status": states.get(info.id, info.status)} for info in infos]
-    context.show_rows(data, ("id", "last used", "turns", "cost", "title"), rows, empty)
+    context.show_rows([info.to_dict() for info in infos], ("id", "last used", "turns", "cost", "title"), rows, empty)
 
 
 @command

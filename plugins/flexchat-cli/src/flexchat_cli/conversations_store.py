@@ -12,7 +12,7 @@ import attrs
 import click
 from flexchat.conversations.view import Conversations
 from flexchat.domain import DEFAULT_TENANT, ConversationInfo, ConversationTurn
-from flexchat.domain.journal import JournaledTurn, TurnState
+from flexchat.domain.journal import UNFINISHED, JournaledTurn
 from flexchat.domain.text import counted
 from flexchat.errors import ConfigError, PathError, StorageError, UnknownConversationError
 from flexchat.turn.recording import new_conversation_id
@@ -32,7 +32,6 @@ NO_KEEP = "FLEXCHAT_NO_KEEP"
 """The variable with which nothing is kept unless an option or the configuration requests it."""
 
 _PAGE = 200
-UNFINISHED: Sequence[TurnState] = ("accepted", "running", "suspended", "interrupted")
 SHORT_ID = 8
 """Characters of an id that are shown, and enough to name it."""
 
@@ -183,7 +182,7 @@ async def find_conversation(
         first_turns = [turn for turn in await unfinished_first_turns(conversations) if turn.conversation.startswith(id)]
         if not infos and not first_turns:
             raise
-    infos += map(info_of_first, first_turns)
+    infos += map(ConversationInfo.begun_by, first_turns)
     if len(infos) > 1:
         some = ", ".join(info.id for info in infos[:3]) + (", …" if len(infos) > 3 else "")
         raise UsageError(f"{len(infos)} conversations start with '{id}': {some}")
@@ -194,26 +193,13 @@ async def find_conversation(
     return infos[0]
 
 
-async def unfinished_first_turns(conversations: Conversations) -> list[JournaledTurn]:
-    """Return the first turns of conversations that have no other and are not in the store yet, the newest first."""
+async def unfinished_first_turns(conversations: Conversations, words: str = "") -> Sequence[JournaledTurn]:
+    """Return the first turns of conversations that are not in the store yet, the newest first; see first_turns."""
     journal: TurnJournal | None = getattr(conversations.store, "journal", None)
     if journal is None:
         return []
-    # The oldest of each conversation, among the newest turns: many may wait.
     turns = await journal.list(tenant=conversations.tenant, states=UNFINISHED, limit=_PAGE)
-    found = []
-    for turn in {turn.conversation: turn for turn in turns if turn.conversation}.values():
-        try:
-            await conversations.get(turn.conversation)
-        except UnknownConversationError:
-            found.append(turn)
-    return found
-
-
-def info_of_first(turn: JournaledTurn) -> ConversationInfo:
-    """Return a conversation that begins with this turn."""
-    at = turn.began_at
-    return ConversationInfo(id=turn.conversation, title=turn.message, turns=0, started_at=at, used_at=at)
+    return await conversations.first_turns(turns, words)
 
 
 async def every(conversations: Conversations, search: str | None = None) -> AsyncGenerator[ConversationInfo, None]:
@@ -311,7 +297,7 @@ async def _last_begun(
             try:
                 return [await conversations.get(turn.conversation)]
             except UnknownConversationError:  # it is its first
-                return [info_of_first(turn)]
+                return [ConversationInfo.begun_by(turn)]
     return last
 
 

@@ -33,7 +33,16 @@ from .answers import ChunkDraft, assistant_message, finish_reason, raw_finish, u
 from .config import LangChainConfig
 from .errors import provider_error
 from .messages import as_sent
-from .models import address_of, close_model, dropped_settings, load_class, make_model, named_model, profile_of, secrets_of
+from .models import (
+    address_of,
+    close_model,
+    dropped_settings,
+    load_class,
+    make_model,
+    named_model,
+    profile_of,
+    secrets_of,
+)
 from .options import Prepared, combines_tools_and_format, prepared
 
 _TURNS_TO_CLOSE = 10

@@ -529,3 +529,26 @@ async def test_a_turn_whose_process_writes_no_events_has_an_end(shop, told, list
         (None, "accepted", None),
         (1, "turn", "Hello."),
     ]
+
+
+async def test_a_conversation_is_listed_before_its_first_turn_has_ended(told, shop, listening):
+    """With its state, before the others, on the first page alone."""
+    told.says("Hello.", calls(("pay", {"amount": 10}), text="I pay."), "Done.")
+    client = await listening(resume=False)
+
+    async def listed(**query):
+        found = (await client.get("/api/conversations", params=query)).json()["conversations"]
+        return [(info["id"], info["turns"], info["status"], info["title"]) for info in found]
+
+    await client.post("/chat/api", json={"prompt": "Hi", "conversation": "done"})
+    await client.post("/chat/api", json={"prompt": "Pay 10", "conversation": "waiting"})
+
+    waiting, done = ("waiting", 0, "suspended", "Pay 10"), ("done", 1, "done", "Hi")
+    assert await listed() == [waiting, done]
+    assert [await listed(search="PAY"), await listed(search="hi")] == [[waiting], [done]]
+    assert [await listed(limit=1), await listed(before="done")] == [[done], []]
+    (question,) = await open_questions(client)
+    following = asyncio.create_task(join(client, question["turn"]))
+    await reply(client, question["id"])
+    await following
+    assert await listed() == [("waiting", 1, "done", "Pay 10"), done]

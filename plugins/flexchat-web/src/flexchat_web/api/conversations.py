@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
 from flexchat import ConversationInfo, ConversationTurn, UnknownConversationError
-from flexchat.host import cost_by_rule
-from flexchat.store import turn_to_dict
+from flexchat.host import UNFINISHED, cost_by_rule
+from flexchat.store import JournaledTurn, turn_to_dict
 
 from ..operations import Call, Json, Operations, Reply, Text
 from ..problems import ApiError
@@ -30,13 +30,16 @@ from ..shapes import (
 
 NOT_KEPT = "conversations are not kept; add a [conversations] table to the configuration to keep them"
 
+MAX_UNFINISHED = 200
+"""Turns, the newest, that are searched for those that begin a conversation."""
+
 # Characters that some system refuses in file names, control characters, and those that change the text direction.
 _NO_FILE_NAME = re.compile(r"[\x00-\x1f\x7f<>:\"/\\|?*\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 
 _INFO = {
     **dict.fromkeys(("id", "title", "topic", "created_at", "updated_at"), str),
     "turns": int,
-    "status": TURN_STATUS,
+    "status": {"enum": [*TURN_STATUS["enum"], "running", "interrupted"]},
     "cost": {**COST, "type": ["object", "null"]},
 }
 
@@ -82,12 +85,20 @@ operation = Operations("conversations", problems=(404, 503))
     answer=record({"conversations": listed(record(_INFO))}),
 )
 async def list_conversations(call: Call) -> Reply:
-    """List conversations, most recently used first."""
-    page = {"limit": call.query["limit"], "before": call.query.get("before")}
-    async with _own(call) as conversations:
-        words = call.query["search"].strip()
+    """List conversations, most recently used first.
+
+    Those whose first turn has not ended, with 0 turns and its state, come before the others.
+    """
+    words, before, most = call.query["search"].strip(), call.query.get("before"), call.query["limit"]
+    first: Sequence[JournaledTurn] = []
+    async with call.serving.chat() as chat, _own(call) as conversations:
+        if before is None and chat.journal is not None:
+            unfinished = await chat.turns(tenant=call.tenant, states=UNFINISHED, limit=MAX_UNFINISHED)
+            # The last one of a page is in the store, which continues behind it.
+            first = (await conversations.first_turns(unfinished, words))[: most - 1]
+        page = {"limit": most - len(first), "before": before}
         infos = await (conversations.search(words, **page) if words else conversations.list(**page))
-    return Json({"conversations": [_info(info) for info in infos]})
+    return Json({"conversations": [_info(info) for info in (*map(ConversationInfo.begun_by, first), *infos)]})
 
 
 @operation("GET", "/api/conversations/{id}", answer=record({**_INFO, "rules": listed(_RULE), "turns": _TURNS}))

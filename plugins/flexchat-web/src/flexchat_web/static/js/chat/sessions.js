@@ -340,7 +340,8 @@ class Sessions {
   }
 
   #take(conversations) {
-    for (const { id, title, updated_at: updated, cost } of conversations) {
+    for (const { id, title, updated_at: updated, cost, turns } of conversations) {
+      if (turns === 0) continue; // its first turn is under way: see #mark
       if (!this.known.has(id)) {
         this.known.set(id, new Session(id));
         this.known.get(id).loaded = false;
