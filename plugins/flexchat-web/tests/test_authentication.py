@@ -2,8 +2,11 @@
 
 import asyncio
 import base64
+import importlib.abc
+import importlib.util
 import json
 import logging
+import sys
 import time
 
 import httpx
@@ -620,3 +623,47 @@ async def test_a_token_that_expires_is_none_by_the_systems_clock(open_app, token
 def test_the_provider_of_these_tests_signs_what_others_can_verify(provider):
     key = jwt.PyJWKSet.from_dict(provider.jwks()).keys[0]
     assert jwt.decode(provider.token(), key, algorithms=["RS256"], audience="flexchat")["sub"] == "ann"
+
+
+SERVED = '[llms.r]\nprovider = "rehearsal"\n[[responses]]\nllm = "r"\nmodel = "rehearsal"\n'
+IDENTITY = {
+    "jwt": '[serve.jwt]\nissuer = "https://login.example.com"\naudience = "a"\ntenant = "t"\n',
+    "proxy": '[serve.proxy]\nidentity_header = "X-Forwarded-User"\ntenant = "t"\n',
+}
+
+
+class Broken(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds one module, whose code fails."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def find_spec(self, name, path, target=None):
+        return importlib.util.spec_from_loader(name, self) if name == self.name else None
+
+    def exec_module(self, module):
+        compile("def", self.name, "exec")
+
+
+def test_with_its_plugin_blocked_a_table_keeps_the_server_from_starting(tmp_path):
+    file = tmp_path / "flexchat.toml"
+    file.write_text(SERVED + IDENTITY["jwt"] + '[plugins]\nblock = ["web"]\n')
+    with pytest.raises(ConfigError, match="serve: this table is not read"):
+        create_app(file)
+
+
+@pytest.mark.parametrize("module", ["flexchat_web.plugin", "flexchat_web.serve_settings", "jwt"])
+@pytest.mark.parametrize("table", IDENTITY)
+def test_a_module_that_cannot_be_imported_admits_no_request(tmp_path, monkeypatch, table, module):
+    """Without the plugin the table would not be read, and anyone let in."""
+    file = tmp_path / "flexchat.toml"
+    file.write_text(SERVED + IDENTITY[table])
+    settings = Settings(trusted_proxies=("10.0.0.7",))
+    for each in [each for each in sys.modules if each == module or each.startswith(f"{module}.")]:
+        monkeypatch.delitem(sys.modules, each)
+    monkeypatch.setattr(sys, "meta_path", [Broken(module), *sys.meta_path])
+    if module == "jwt" and table == "proxy":
+        create_app(file, settings=settings)
+        return
+    with pytest.raises(ConfigError, match="serve"):
+        create_app(file, settings=settings)

@@ -199,11 +199,11 @@ def require_jwt() -> None:
     """Check that tokens of an identity provider can be verified.
 
     Raises:
-        ConfigError: A package is missing.
+        ConfigError: A package is missing, or broken.
     """
     try:
         from jwt.algorithms import has_crypto
-    except ImportError:
+    except Exception:  # noqa: BLE001  a broken package raises anything
         has_crypto = False
     if not has_crypto:
         text = "tokens cannot be verified without PyJWT and cryptography: pip install 'flexchat-web[jwt]'"

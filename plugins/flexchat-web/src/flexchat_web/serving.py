@@ -166,6 +166,9 @@ class Serving:
         self._seen: _Seen | None = _UNKNOWN, read.digest
         self._current = self._put_in_force(chat)
         self._table = chat.config.tables.get(TABLE)
+        if self._table is None and TABLE in read.document.data:
+            text = "this table is not read, so every request would be admitted; flexchat plugins has the reason"
+            raise ConfigError([Problem(path=TABLE, text=text)])
         self.authentication = Authentication(
             self._table,
             self.folder,
