@@ -433,6 +433,37 @@ async def test_deleting_the_conversation_deletes_its_suspended_turn(open_chat, r
     assert ran == []
 
 
+@pytest.mark.parametrize("has_job", [False, True])
+async def test_an_effect_does_not_wait_for_a_conversation_that_is_deleted_as_its_turn_asks(
+    open_chat, ran, tools, has_job
+):
+    """It has not happened; a job that its tool had started is unknown, and can be settled."""
+
+    @tool(asks_first=True)
+    async def ship(context: ToolContext) -> str:
+        """Ship."""
+        if has_job:
+            await context.remember("7")
+        async with open_chat() as other:
+            await other.conversations.delete("c")
+        reply = await context.ask("Where to?")
+        ran.append(("ship", reply.action))
+        return "shipped"
+
+    tools.append(ship)
+    async with open_chat(says("Hello."), calls(("ship", {}))) as chat:
+        await chat.respond("Hi", conversation="c")
+        with pytest.raises(LostTurnError):
+            await chat.respond("Ship", conversation="c")
+        (effect,) = await chat.effects()
+        assert await chat.pending() == []
+        assert "its conversation was deleted" in effect.note
+        assert effect.state == ("unknown" if has_job else "failed")
+        if has_job:
+            assert (await chat.settle_effect(effect.key, "failed", by="ann")).state == "failed"
+    assert ran == []
+
+
 def test_the_synchronous_chat_has_the_same_methods(open_chat, ran):
     with SyncFlexChat(open_chat(calls(("pay", {"amount": 5})), says("Paid."))) as chat:
         turn = chat.respond("Pay", conversation="c")

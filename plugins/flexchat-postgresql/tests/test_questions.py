@@ -259,7 +259,7 @@ async def test_a_remembered_reply_outlives_its_conversation_without_its_texts(st
 
 
 async def test_a_pending_effect_of_an_ended_turn_is_forgotten(store):
-    """Nothing was changed; one that may have started a job elsewhere stays."""
+    """Nothing was changed; of one that may have started a job elsewhere, that is unknown."""
     turn, ledger = await ask(store, question()), store.ledger()
     for name in "12":
         await ledger.claim(call(name), owner="a", lease_s=LIVES)
@@ -275,7 +275,7 @@ async def test_a_pending_effect_of_an_ended_turn_is_forgotten(store):
     assert await states() == ["pending", "pending"]
     end = TurnEnd(turn=turn, entries=(), state="cancelled")
     await store.append("c", ConversationTurn(id="a1", messages=(UserMessage(content="x"),)), tenant="t", end=end)
-    assert await states() == ["failed", "pending"]
+    assert await states() == ["failed", "unknown"]
 
 
 @pytest.mark.slow

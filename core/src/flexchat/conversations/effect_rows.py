@@ -93,7 +93,8 @@ def released(row: Effect, note: str, now: str, is_pending: bool = False) -> Effe
     if row.state != "claimed" or (row.handle is not None and not is_pending):
         return None
     if is_pending:
-        return attrs.evolve(row, state="pending", owner="", note=note)
+        pending = attrs.evolve(row, state="pending", owner="", note=note)
+        return forgotten(pending, now) if row.note == DELETED else pending
     return attrs.evolve(row, state="failed", owner="", note=note, ended_at=now)
 
 
@@ -120,7 +121,12 @@ def mark_if_dead(row: Effect, owner_lives: bool) -> Effect:
 
 
 def forgotten(row: Effect, now: str) -> Effect:
-    """Return the row without its texts. One whose call waited for a reply ends: its question is deleted as well."""
+    """Return the row without its texts. One whose call waited for a reply ends: its question is deleted as well.
+
+    One that is claimed keeps its handle, as its call goes on, and is marked by its note: it must not wait any more.
+    """
+    if row.state == "claimed":
+        return attrs.evolve(row, arguments="", result=None, note=DELETED)
     without = attrs.evolve(row, arguments="", result=None, note="", handle=None)
     if row.state != "pending":
         return without

@@ -45,13 +45,21 @@ _FINISH: LiteralString = """
 _RELEASE: LiteralString = """
     WITH released AS (
         UPDATE {s}.effects SET state = %(state)s, owner = '', note = %(note)s, ended_at = %(at)s
-        WHERE key = %(key)s AND fence = %(fence)s AND state = 'claimed' AND (handle IS NULL OR %(is_pending)s)
+        WHERE key = %(key)s AND fence = %(fence)s AND state = 'claimed' AND handle IS NULL
         RETURNING key
     ), freed AS (
-        UPDATE {s}.questions SET used_by = '' FROM released
-        WHERE used_by = released.key AND used_by <> '' AND NOT %(is_pending)s
+        UPDATE {s}.questions SET used_by = '' FROM released WHERE used_by = released.key AND used_by <> ''
     )
     SELECT FROM released"""
+# The rule of effect_rows.released: where its conversation was deleted while it ran, it ends.
+_WAIT: LiteralString = """
+    UPDATE {s}.effects SET
+        state = CASE WHEN note <> %(deleted)s THEN %(state)s WHEN handle IS NULL THEN 'failed' ELSE 'unknown' END,
+        owner = CASE WHEN note = %(deleted)s AND handle IS NOT NULL THEN %(deleted_owner)s ELSE '' END,
+        note = CASE WHEN note <> %(deleted)s THEN %(note)s WHEN handle IS NULL THEN note ELSE %(deleted_job)s END,
+        ended_at = CASE WHEN note <> %(deleted)s THEN %(at)s ELSE %(now)s END,
+        handle = CASE WHEN note <> %(deleted)s THEN handle END
+    WHERE key = %(key)s AND fence = %(fence)s AND state = 'claimed'"""
 _IS_WRITTEN: LiteralString = """
     SELECT 1 FROM {s}.effects
     WHERE key = %(key)s AND fence = %(fence)s AND state = %(state)s AND note = %(note)s AND ended_at = %(at)s"""
@@ -66,11 +74,13 @@ _FORGET_TEXTS: LiteralString = f"""
     UPDATE {{s}}.effects e SET {_NO_TEXTS}
     WHERE state IN ('done', 'failed') AND ended_at <> '' AND ended_at < %(texts)s AND {_OVER}
     AND (arguments <> '' OR note <> '' OR result IS NOT NULL OR handle IS NOT NULL)"""
-# The tool of a pending effect has changed nothing, and never will once its turn has ended. With a handle, that is not
-# certain.
+# The tool of a pending effect has changed nothing, and never will once its turn has ended. What became of a job that it
+# had started is unknown; an owner keeps the row from counting as released.
 _FORGET_PENDING: LiteralString = f"""
-    UPDATE {{s}}.effects e SET state = 'failed', ended_at = claimed_at
-    WHERE state = 'pending' AND claimed_at < %(texts)s AND handle IS NULL AND {_OVER}"""
+    UPDATE {{s}}.effects e SET state = CASE WHEN handle IS NULL THEN 'failed' ELSE 'unknown' END, ended_at = claimed_at,
+    owner = CASE WHEN handle IS NULL THEN '' ELSE %(owner)s END
+    WHERE state = 'pending' AND claimed_at < %(texts)s AND {_OVER}
+    AND (handle IS NULL OR EXISTS (SELECT FROM {{s}}.journal_turns t WHERE t.id = e.turn))"""
 _FORGET_ROWS: LiteralString = f"""
     DELETE FROM {{s}}.effects e WHERE state IN ('done', 'failed') AND ended_at <> '' AND ended_at < %(rows)s AND {_OVER}
     AND NOT EXISTS (SELECT FROM {{s}}.conversations c WHERE c.tenant = e.tenant AND c.id = e.conversation)"""
@@ -78,12 +88,14 @@ _FORGET_OWNERS: LiteralString = """
     DELETE FROM {s}.owners o WHERE alive_until < clock_timestamp() - make_interval(days => 1)
     AND NOT EXISTS (SELECT FROM {s}.effects e WHERE state = 'claimed' AND e.owner = o.owner)"""
 _FORGET_CONVERSATION: LiteralString = f"""
-    UPDATE {{s}}.effects SET {_NO_TEXTS} WHERE tenant = %s AND conversation = %s"""
-_WAITING_IN: LiteralString = f"""
-    SELECT {_COLUMNS} FROM {{s}}.effects WHERE tenant = %s AND conversation = %s AND state = 'pending' FOR UPDATE"""
-_END_WAITING: LiteralString = """
-    UPDATE {s}.effects SET state = %(state)s, owner = %(owner)s, note = %(note)s, ended_at = %(ended_at)s
-    WHERE key = %(key)s"""
+    UPDATE {{s}}.effects SET {_NO_TEXTS}
+    WHERE tenant = %s AND conversation = %s AND state NOT IN ('claimed', 'pending')"""
+_OPEN_IN: LiteralString = f"""
+    SELECT {_COLUMNS} FROM {{s}}.effects
+    WHERE tenant = %s AND conversation = %s AND state IN ('claimed', 'pending') FOR UPDATE"""
+_FORGET_OPEN: LiteralString = """
+    UPDATE {s}.effects SET state = %(state)s, owner = %(owner)s, note = %(note)s, ended_at = %(ended_at)s,
+    arguments = '', result = NULL, handle = %(handle)s WHERE key = %(key)s"""
 _DAY_S = 24 * 3600.0
 
 
@@ -186,10 +198,16 @@ class PostgresqlLedger:
 
     async def release(self, key: str, fence: int, *, note: str, is_pending: bool = False) -> bool:
         """Release a claim whose call has not run, or has changed nothing; see EffectLedger."""
-        values: dict[str, object] = {"state": "failed", "at": effect_rows.now_text(), "is_pending": is_pending}
-        if is_pending:
-            values |= {"state": "pending", "at": ""}
-        return await self._end(_RELEASE, {**values, "note": storable(note), "key": key, "fence": fence})
+        now = effect_rows.now_text()
+        values: dict[str, object] = {"note": storable(note), "key": key, "fence": fence}
+        if not is_pending:
+            return await self._end(_RELEASE, {**values, "state": "failed", "at": now})
+        deleted = {
+            "deleted": effect_rows.DELETED,
+            "deleted_job": effect_rows.DELETED_JOB,
+            "deleted_owner": effect_rows.DELETED_OWNER,
+        }
+        return await self._end(_WAIT, {**values, **deleted, "state": "pending", "at": "", "now": now})
 
     async def settle(
         self,
@@ -252,7 +270,7 @@ class PostgresqlLedger:
     async def forget(self, *, older_than_s: float) -> None:
         """Delete the texts and rows of effects that ended long ago; see EffectLedger."""
         now = time.time()
-        values = {"texts": effect_rows.time_text(now - older_than_s)}
+        values = {"texts": effect_rows.time_text(now - older_than_s), "owner": effect_rows.DELETED_OWNER}
         values["rows"] = effect_rows.time_text(now - max(older_than_s, _DAY_S))
 
         async def forget(connection: Connection) -> None:
@@ -298,10 +316,10 @@ class _UnapprovedError(Exception):
 
 async def forget_texts(connection: Connection, tenant: str, conversation: str) -> None:
     """Delete the texts of a conversation's effects in the caller's transaction."""
-    waiting = [_effect(row) for row in await connection.rows(_WAITING_IN, (tenant, conversation))]
+    rows = await connection.rows(_OPEN_IN, (tenant, conversation))
     await connection.execute(_FORGET_CONVERSATION, (tenant, conversation))
-    for row in waiting:
-        await connection.execute(_END_WAITING, _values(effect_rows.forgotten(row, effect_rows.now_text())))
+    for row in map(_effect, rows):
+        await connection.execute(_FORGET_OPEN, _values(effect_rows.forgotten(row, effect_rows.now_text())))
 
 
 def _effect(row: Sequence[Any]) -> Effect:

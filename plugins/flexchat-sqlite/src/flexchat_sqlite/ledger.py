@@ -224,11 +224,14 @@ class SqliteLedger:
         """Delete the texts, then the rows, of effects that ended long ago; see EffectLedger."""
 
         def forget(database: sqlite3.Connection) -> None:
-            # Their turn has ended: they have changed nothing, and never will. With a handle, that is not certain.
+            # Their turn has ended: they have changed nothing, and never will. What became of a job that one had started
+            # is unknown; an owner keeps its row from counting as released.
             database.execute(
-                "UPDATE effects SET state = 'failed', ended_at = claimed_at WHERE state = 'pending' "
-                f"AND claimed_at < ? AND handle IS NULL AND {_OVER}",
-                (time_text(time.time() - older_than_s),),
+                "UPDATE effects SET state = CASE WHEN handle IS NULL THEN 'failed' ELSE 'unknown' END, "
+                "owner = CASE WHEN handle IS NULL THEN '' ELSE ? END, ended_at = claimed_at "
+                f"WHERE state = 'pending' AND claimed_at < ? AND {_OVER} "
+                "AND (handle IS NULL OR EXISTS (SELECT 1 FROM journal_turns WHERE journal_turns.id = effects.turn))",
+                (effect_rows.DELETED_OWNER, time_text(time.time() - older_than_s)),
             )
             database.execute(
                 f"UPDATE effects SET {_NO_TEXTS} WHERE state IN ('done', 'failed') "
@@ -263,11 +266,10 @@ class SqliteLedger:
 def forget_texts(database: sqlite3.Connection, tenant: str, conversation: str) -> None:
     """Delete the texts of a conversation's effects in the caller's transaction; the rows still prevent repeats."""
     whose, key = "WHERE tenant = ? AND conversation = ?", (tenant, conversation)
-    waiting = [
-        _effect(row) for row in database.execute(f"SELECT {_COLUMNS} FROM effects {whose} AND state = 'pending'", key)
-    ]
-    database.execute(f"UPDATE effects SET {_NO_TEXTS} {whose}", key)
-    for row in waiting:
+    open_states = "state IN ('claimed', 'pending')"
+    rows = database.execute(f"SELECT {_COLUMNS} FROM effects {whose} AND {open_states}", key).fetchall()
+    database.execute(f"UPDATE effects SET {_NO_TEXTS} {whose} AND NOT {open_states}", key)
+    for row in map(_effect, rows):
         _write(database, effect_rows.forgotten(row, now_text()))
 
 

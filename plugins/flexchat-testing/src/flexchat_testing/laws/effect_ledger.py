@@ -299,15 +299,25 @@ class LedgerConformance(Conformance):
 
     @law()
     async def test_what_waits_ends_with_its_conversation(self, ledger: EffectLedger) -> None:
-        """As failed, or as unknown if a job has been started, with the deletion as its note; elsewhere it waits on."""
-        for name, conversation, handle in (("a", "c", None), ("b", "c", "7"), ("c", "d", "7")):
+        """As failed, or as unknown if a job has been started, with the deletion as its note; elsewhere it waits on.
+
+        Also if the conversation is deleted just before it waits, while its tool is running.
+        """
+        for name, conversation, handle in (("a", "c", None), ("b", "c", "7"), ("c", "d", "7"), *_RUNNING):
             expected = attrs.evolve(effect(name), conversation=conversation, arguments="said")
             await ledger.claim(expected, owner="a", lease_s=LIVES)
             if handle is not None:
                 await ledger.remember(expected.key, 1, handle=handle)
-            await ledger.release(expected.key, 1, note="it waits", is_pending=True)
+            if len(name) == 1:
+                await ledger.release(expected.key, 1, note="it waits", is_pending=True)
         await ledger.forget_conversation("c", tenant="t")
-        for name, state, again in (("a", "failed", "yours"), ("b", "unknown", "ended")):
+        for name, _, handle in _RUNNING:
+            row = await ledger.get(effect(name).key, tenant="t")
+            came = (row.state, row.arguments, row.handle)
+            require(came == ("claimed", "", handle), f"a running call goes on without its arguments: {came}")
+            await ledger.release(effect(name).key, 1, note="it waits", is_pending=True)
+        for name in ("a", "b", "ra", "rb"):
+            state, again = ("failed", "yours") if name[-1] == "a" else ("unknown", "ended")
             row = await ledger.get(effect(name).key, tenant="t")
             require(row.state == state, f"a deleted call that waited is {row.state}, not {state}")
             require("its conversation was deleted" in row.note, f"its note names the deletion, not {row.note!r}")
@@ -368,6 +378,10 @@ class LedgerConformance(Conformance):
         from .ledger_machine import run_machine
 
         run_machine(self.make_ledger, examples=25)
+
+
+_RUNNING = (("ra", "c", None), ("rb", "c", "7"))
+"""Calls that are running while their conversation is deleted: name, conversation, handle."""
 
 
 async def _claimed(ledger: EffectLedger, name: str, lease_s: float = LIVES, *, owner: str = "a") -> Claim:
