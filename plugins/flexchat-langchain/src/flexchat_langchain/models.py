@@ -99,8 +99,9 @@ def profile_of(cls: type[BaseChatModel], name: str, settings: Mapping[str, Any])
     profile = settings.get("profile")
     if profile is None:
         model_key = next((key for key in _MODEL_KEYS if key in _keys(cls)), "model")
+        values: dict[str, Any] = {model_key: name}
         with contextlib.suppress(Exception):  # an integration's own code; LangChain ignores its errors too
-            profile = cls.model_construct(**{model_key: name})._resolve_model_profile()
+            profile = cls.model_construct(**values)._resolve_model_profile()
     return profile if isinstance(profile, Mapping) else {}
 
 
