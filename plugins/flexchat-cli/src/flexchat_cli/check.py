@@ -288,9 +288,8 @@ def _expensive_rules(config: Config, manager: ToolManager, llms: Llms) -> Iterat
         if cost.tokens > budget:
             yield (
                 ("responses", index, "tools"),
-                f"its {len(cost.by_tool)} tools take about {cost.tokens:,} tokens of every request "
-                f"(tools.budget_tokens is {budget:,}): allow fewer, or set [tools.search]; flexchat tools cost --rule "
-                f"{index + 1} shows the dearest",
+                f"its {len(cost.by_tool)} tools take about {cost.tokens:,} tokens of every request (budget_tokens is "
+                f"{budget:,}): allow fewer or set [tools.search]; flexchat tools cost --rule {index + 1} shows them",
             )
 
 
