@@ -1,5 +1,7 @@
 """The server through the SDK's own client, in both eras."""
 
+import base64
+
 import pytest
 from flexchat_testing import calls, says
 from mcp import Client
@@ -158,6 +160,57 @@ async def test_documents_of_a_store_are_resources(open_chat, config, tmp_path):
                     await client.read_resource(wrong)
             with pytest.raises(MCPError, match="cursor"):
                 await client.list_resources(cursor="docs/other/")
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(8) + b"\x00\x00\x00\x01\x00\x00\x00\x01" + bytes(20)
+
+
+def _in_base64(data, **more):
+    return {"data": base64.b64encode(data).decode(), **more}
+
+
+@BOTH
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_the_chat_is_handed_attachments(open_chat, config, mode, keeps):
+    if not keeps:
+        del config["conversations"]
+    async with open_chat(says("A dot.")) as chat, Client(serve(chat).server, mode=mode) as client:
+        attachments = [_in_base64(PNG, name="dot.png", mimeType="image/png"), _in_base64(b"Where?")]
+        answer = await client.call_tool("ask", {"message": "Look", "attachments": attachments})
+
+        assert answer.structured_content["answer"] == "A dot."
+        (request,) = chat.llms["bot"].provider.requests
+        (part,) = request.messages[-1].media
+        assert (part.data, part.name, part.mime_type) == (PNG, "dot.png", "image/png")
+        assert "Where?" in request.messages[-1].content
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.parametrize(
+    ("attachments", "text"),
+    [
+        ("x", "attachments is a list of up to 100 objects"),
+        ([_in_base64(PNG)] * 101, "attachments is a list of up to 100 objects"),
+        (["x"], "attachments[0] is an object with the texts data, mimeType and name"),
+        ([{}], "attachments[0]: it is empty"),
+        ([_in_base64(PNG, url="https://x.example")], "attachments[0] is an object with the texts"),
+        ([_in_base64(PNG), _in_base64(PNG, name=7)], "attachments[1] is an object with the texts"),
+        ([{"data": "~~~"}], "attachments[0].data is not in Base64"),
+        ([_in_base64(PNG, mimeType="image/gif")], "attachments[0]: it is declared as image/gif"),
+        ([_in_base64(bytes(9))], "attachments[0]: its type is unknown"),
+        ([_in_base64(b"a" * 2_000)], "at most 1,000 are allowed (media.max_bytes)"),
+    ],
+)
+async def test_what_cannot_be_attached_is_refused_in_a_sentence(open_chat, config, attachments, text, keeps):
+    config["media"] = {"max_bytes": 1_000}
+    if not keeps:
+        del config["conversations"]
+    async with open_chat(says("-")) as chat, Client(serve(chat).server) as client:
+        refused = await client.call_tool("ask", {"message": "Look", "attachments": attachments})
+
+        assert refused.is_error
+        assert text in refused.content[0].text
+        assert chat.llms["bot"].provider.requests == []
 
 
 async def test_without_conversations_the_chat_answers_and_a_question_cannot_wait(open_chat, config, ran):

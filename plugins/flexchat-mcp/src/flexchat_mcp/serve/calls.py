@@ -6,6 +6,8 @@ over as a turn, before it has changed anything.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import contextlib
 import json
 from collections import Counter
@@ -18,23 +20,26 @@ from flexchat import (
     CeilingReachedError,
     ClosedQuestionError,
     FlexChat,
+    MediaPart,
     Question,
     Reply,
     RequestedCall,
     Turn,
     UnknownTurnError,
 )
-from flexchat.host import DEFAULT_TENANT, current_call, is_key
+from flexchat.host import DEFAULT_TENANT, attached_part, current_call, is_key
 from flexchat.plugin import Call, CallSuspended, FlexChatError, ToolDefinition, ToolError, ToolResult
 from mcp.shared.exceptions import MCPError
 
-from .catalog import ASK, GET_RESULT, Catalog, output_of
+from .catalog import ASK, GET_RESULT, MAX_ATTACHMENTS, Catalog, output_of
 from .contents import call_result
 from .questions import FORM, can_answer, names_of, reply_of, request_of
 from .turns import Ask, Outcome, Progress, Turns, called_result
 
 KEY = "flexchat.dev/idempotency-key"
 """Where in _meta a client puts the key of a call: repeated calls with it are one effect."""
+
+_ATTACHMENT = ("data", "mimeType", "name")
 
 UNANSWERABLE = (
     "the client cannot be asked, and this server keeps no conversations (a table 'conversations' of its "
@@ -136,7 +141,8 @@ class Calls:
             conversation is None or (isinstance(conversation, str) and conversation)
         ):
             raise ToolError("ask takes a message and, to go on with a conversation, its id: texts")
-        return await self._submit(caller, message=message, conversation=conversation)
+        attachments = _attachments(arguments)
+        return await self._submit(caller, message=message, conversation=conversation, attachments=attachments)
 
     def outcome_result(
         self, caller: Caller, outcome: Outcome, output: Mapping[str, Any] | None = None
@@ -188,9 +194,14 @@ class Calls:
             raise ToolError("this server keeps no conversations: ask without one")
         if not isinstance(message := arguments.get("message"), str):
             raise ToolError("ask takes a message: a text")
+        attachments = _attachments(arguments)
         try:
             turn = await caller.chat.respond(
-                message, tenant=caller.tenant, on_question=caller.ask, idempotency_key=caller.key
+                message,
+                tenant=caller.tenant,
+                on_question=caller.ask,
+                idempotency_key=caller.key,
+                attachments=attachments,
             )
         except CeilingReachedError:
             raise
@@ -327,3 +338,23 @@ def _unanswered(caller: Caller) -> str:
     if caller.catalog.keeps:
         return "the tool had already started, and cannot wait for a reply (asks_first)"
     return UNANSWERABLE
+
+
+def _attachments(arguments: Mapping[str, Any]) -> tuple[MediaPart, ...]:
+    """Return the attachments that a client hands to the chat. Raises ToolError: One cannot be sent to a model."""
+    entries = arguments.get("attachments") or []
+    if not isinstance(entries, list) or len(entries) > MAX_ATTACHMENTS:
+        raise ToolError(f"attachments is a list of up to {MAX_ATTACHMENTS} objects with data, mimeType and name")
+    parts = []
+    for at, entry in enumerate(entries):
+        fields = {name: entry.get(name) for name in _ATTACHMENT} if isinstance(entry, Mapping) else {}
+        if not fields or entry.keys() - fields.keys() or not all(isinstance(e, str | None) for e in fields.values()):
+            raise ToolError(f"attachments[{at}] is an object with the texts data, mimeType and name")
+        try:
+            data = base64.b64decode(fields["data"] or "", validate=True)
+            parts.append(attached_part(data, name=fields["name"], declared=fields["mimeType"] or ""))
+        except binascii.Error:
+            raise ToolError(f"attachments[{at}].data is not in Base64") from None
+        except ValueError as error:
+            raise ToolError(f"attachments[{at}]: {error}") from None
+    return tuple(parts)

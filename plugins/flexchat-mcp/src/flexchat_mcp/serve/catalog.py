@@ -17,6 +17,7 @@ from .contents import resource_content
 from .settings import McpServerConfig, ServedPrompt, ServedResource
 
 ASK, GET_RESULT = "ask", "get_result"
+MAX_ATTACHMENTS = 100
 SCHEME = "flexchat"
 PAGE = 100
 MAX_FILE_BYTES = 16 * 2**20
@@ -34,6 +35,21 @@ ASK_TOOL: Mapping[str, Any] = {
         "properties": {
             "message": {"type": "string", "minLength": 1, "description": "The message."},
             "conversation": {"type": "string", "minLength": 1, "description": "Id of a conversation to go on with."},
+            "attachments": {
+                "type": "array",
+                "maxItems": MAX_ATTACHMENTS,
+                "description": "Images, PDFs, sounds, videos and texts of the message.",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "data": {"type": "string", "minLength": 1, "description": "The file, in Base64."},
+                        "mimeType": {"type": "string", "description": "Its type, if it is known."},
+                        "name": {"type": "string", "description": "Its name."},
+                    },
+                    "required": ["data"],
+                    "additionalProperties": False,
+                },
+            },
         },
         "required": ["message"],
         "additionalProperties": False,

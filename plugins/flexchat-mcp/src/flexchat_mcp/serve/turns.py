@@ -21,6 +21,7 @@ from flexchat import (
     InterruptedTurnError,
     InvalidReplyError,
     JournaledTurn,
+    MediaPart,
     PendingQuestion,
     RequestedCall,
     TextDelta,
@@ -71,7 +72,7 @@ class Turns:
 
     async def submit(
         self, chat: FlexChat, tenant: str, *, call: RequestedCall | None = None, message: str = "",
-        conversation: str | None = None, key: str | None = None,
+        conversation: str | None = None, key: str | None = None, attachments: tuple[MediaPart, ...] = (),
     ) -> str:  # fmt: skip
         """Accept a call, or a message to the chat; return the turn's id. It is on the disk when this returns.
 
@@ -84,7 +85,14 @@ class Turns:
             digest = None if key is None else hashlib.sha256(f"{tenant}\0{key}".encode("utf-8", "replace")).hexdigest()
             conversation = f"{'mcp' if call is None else 'mcp-call'}-{(digest or os.urandom(16).hex())[:32]}"
         return await chat.submit(
-            ChatRequest(message, call=call, conversation=conversation, tenant=tenant, idempotency_key=key)
+            ChatRequest(
+                message,
+                call=call,
+                conversation=conversation,
+                tenant=tenant,
+                idempotency_key=key,
+                attachments=attachments,
+            )
         )
 
     async def follow(
