@@ -141,6 +141,24 @@ async def test_a_request_that_is_too_long_is_made_smaller_once():
     assert turn.response.rounds[0].history["left_out"][0]["what"] == "turns"
 
 
+async def test_later_requests_of_the_turn_begin_smaller():
+    @tool(effect="read")
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    chat, model = chat_of(
+        *[ContextLengthError("too long"), calls(("look", {})), says("ok")],
+        history={"max_tokens": 90_000, "keep_turns": 1, "compact": "drop"},
+        rule={"tools": {"enabled": True}},
+        tools=[look],
+    )
+    await chat.respond("Now?", history=talk(20, 300))
+
+    _, smaller, last = model.requests
+    assert last.messages[: len(smaller.messages)] == smaller.messages
+
+
 async def test_then_the_error_lists_what_fills_the_window():
     too_long = ContextLengthError("too long", status=400)
     chat, model = chat_of(too_long, too_long, history={"max_tokens": 90_000, "keep_turns": 1})

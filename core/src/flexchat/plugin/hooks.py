@@ -107,6 +107,7 @@ class ModelRequest:
         llm: Name of the model's entry in llms.
         system: The system prompt; empty if there is none.
         messages: The conversation, without the system prompt.
+        all_messages: The conversation with the system prompt in front.
         options: Everything else; its ``tools`` are in the service's own format.
     """
 
@@ -116,6 +117,11 @@ class ModelRequest:
     system: str = ""
     messages: tuple[Message, ...]
     options: ChatOptions
+    all_messages: tuple[Message, ...] = attrs.field(init=False, eq=False, repr=False)
+
+    @all_messages.default
+    def _with_prompt(self) -> tuple[Message, ...]:
+        return (_prompt_message(self.system), *self.messages) if self.system else self.messages
 
     @classmethod
     def from_messages(cls, messages: tuple[Message, ...], **rest: Any) -> ModelRequest:
@@ -125,10 +131,11 @@ class ModelRequest:
             return cls(system=first.content, messages=messages[1:], **rest)
         return cls(messages=messages, **rest)
 
-    @functools.cached_property
-    def all_messages(self) -> tuple[Message, ...]:
-        """The conversation with the system prompt in front."""
-        return (SystemMessage(content=self.system), *self.messages) if self.system else self.messages
+
+@functools.lru_cache(maxsize=64)
+def _prompt_message(system: str) -> SystemMessage:
+    """Return the message of a prompt: the same one each time, so that its encodings are remembered."""
+    return SystemMessage(content=system)
 
 
 @attrs.frozen(kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,6 +27,8 @@ SKILLS = "*load_skill"
 MAX_CONVERSATIONS = 10_000
 """Conversations whose tokens per byte are remembered."""
 
+_Place = tuple[str, str, str]
+"""A tenant, a conversation, an entry of llms."""
 _FRONTIERS = tuple(field.name for field in attrs.fields(Plan))
 
 
@@ -41,7 +44,8 @@ class HistoryFitter:
         self._table, self._policy = table, policy
         self._settings: dict[int, History] = {}
         self._tools: tuple[Any, int] = ((), 0)
-        self._ratios: OrderedDict[tuple[str, str, str], float] = OrderedDict()
+        self._ratios: OrderedDict[_Place, float] = OrderedDict()
+        self._caps: OrderedDict[_Place, int] = OrderedDict()
 
     @hookimpl
     async def flexchat_fit_history(self, history: HistoryRequest) -> FittedHistory:
@@ -71,7 +75,9 @@ class HistoryFitter:
         if recorded is not None:
             chosen, ratio, most = Plan(**recorded.get("plan", {})), recorded["ratio"], recorded["max_tokens"]
         else:
-            most = await self._max_tokens(settings, history)
+            info = history.request.info
+            place = info.tenant, info.conversation or info.id, history.request.llm
+            most = min(await self._max_tokens(settings, history), self._caps.get(place, sys.maxsize))
             ratio = await self._ratio(history, messages, most)
             limits = attrs.evolve(limits, budget=max(int(most / ratio) - fixed, 1))
             chosen = plan(messages, own_from, limits)
@@ -79,6 +85,8 @@ class HistoryFitter:
                 refused = apply(messages, chosen, limits, can_read_on=history.can_read_on)
                 smaller = int(sum(map(size_of, refused)) * SMALLER)
                 chosen = plan(messages, own_from, attrs.evolve(limits, budget=max(smaller, 1)))
+                # The next requests of this conversation begin with what was accepted.
+                _put(self._caps, place, int((smaller + fixed) * ratio) + 1)
         summary, why = "", ""
         if recorded is not None:
             summary = recorded.get("summary", {}).get("text", "")
@@ -139,14 +147,11 @@ class HistoryFitter:
             self._remember(key, ratio)
         return self._ratios.get(key, 1.0)
 
-    def _remember(self, key: tuple[str, str, str], ratio: float) -> None:
+    def _remember(self, key: _Place, ratio: float) -> None:
         known = self._ratios.get(key)
         # A smaller one counts only if it is clearly so: each change moves what is left out.
         if known is None or ratio > known or ratio < known - 1.5 / STEPS:
-            self._ratios[key] = ratio
-        self._ratios.move_to_end(key)
-        while len(self._ratios) > MAX_CONVERSATIONS:
-            self._ratios.popitem(last=False)
+            _put(self._ratios, key, ratio)
 
     def _left_out(
         self,
@@ -165,6 +170,13 @@ class HistoryFitter:
             if count:
                 found.insert(0, {"what": "messages", "count": count, "why": "policy"})
         return found
+
+
+def _put(known: OrderedDict[_Place, Any], place: _Place, value: Any) -> None:
+    known[place] = value
+    known.move_to_end(place)
+    while len(known) > MAX_CONVERSATIONS:
+        known.popitem(last=False)
 
 
 def auto_limit(window: int | None, answer: int | None) -> int | None:

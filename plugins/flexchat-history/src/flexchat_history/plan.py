@@ -8,6 +8,7 @@ places follow from the sizes of the messages alone; between two steps each reque
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 import json
 import math
@@ -48,9 +49,19 @@ class Limits:
     pins: tuple[str, ...] = ()
     is_urgent: bool = False
 
+    @property
+    def rules(self) -> tuple[Any, ...]:
+        """What decides how a message is replaced."""
+        return self.has_stubs, self.pins
+
     def is_pinned(self, name: str) -> bool:
         """Whether the results of a tool are always sent whole."""
-        return any(fnmatchcase(name, pattern) for pattern in self.pins)
+        return _is_pinned(name, self.pins)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_pinned(name: str, pins: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in pins)
 
 
 @attrs.frozen(kw_only=True)
@@ -89,13 +100,9 @@ def turn_starts(messages: Sequence[Message], own_from: int) -> list[int]:
         own_from: Index of the first message of the turn under way. If it continues with results of calls, it includes
             the turn that made them.
     """
-    starts = [0] if messages else []
-    before: Message | None = None
-    for index, message in enumerate(messages[: own_from + 1]):
-        if index and type(message) is UserMessage and type(before) is not UserMessage:
-            starts.append(index)
-        before = message
-    return starts
+    users = [i for i, message in enumerate(messages[: own_from + 1]) if type(message) is UserMessage and i]
+    starts = [i for i in users if type(messages[i - 1]) is not UserMessage]
+    return [0, *starts] if messages else []
 
 
 def plan(messages: Sequence[Message], own_from: int, limits: Limits) -> Plan:
@@ -122,7 +129,15 @@ def plan(messages: Sequence[Message], own_from: int, limits: Limits) -> Plan:
     # plan stays the same until the next step.
     crossed = bisect.bisect_left(ends, ends[-1] - excess + target - step) if not kept_from else len(ends)
     then = min(bisect.bisect_right(starts, crossed - 1) - 1, earlier)
-    found, saved = _compact(messages, starts, max(then - limits.keep_turns, 0), target, limits, result)
+    turns = max(then - limits.keep_turns, 0)
+    # Remembered with the message before the frontier: between two steps the answer is the same.
+    memo: dict[Any, Any] = messages[starts[turns] - 1].memo if turns else {}
+    key = "history plan", starts[turns], ends[starts[turns]], target, result, limits.keep_turns, *limits.rules
+    if key not in memo:
+        memo[key] = _compact(messages, starts, turns, target, limits, result)
+    found: Plan
+    saved: int
+    found, saved = memo[key]
     if saved < excess and then < earlier:
         found, saved = _compact(messages, starts, max(earlier - limits.keep_turns, 0), target, limits, result)
     if saved < excess and limits.is_urgent:
@@ -139,8 +154,8 @@ def _compact(
     limit, saved, first = starts[turns], 0, result.kept_from
     repeats: dict[int, str] = {}
     if limits.has_stubs:
-        repeats = repeated_reads(messages[:limit], limits)
-        replaced = {i: replacement(messages[i], repeats.get(i), can_read_on=True) for i in repeats if i >= first}
+        repeats = repeated_reads(messages, limits, first, limit)
+        replaced = {i: replacement(messages[i], repeats[i], can_read_on=True) for i in repeats}
         saved += sum(size_of(messages[i]) - size_of(new) for i, new in replaced.items())
         result = attrs.evolve(result, repeats_to=limit if saved > 0 else 0)
         if saved <= 0:
@@ -187,17 +202,17 @@ def has_media(message: Message, limits: Limits) -> bool:
     return type(message) is ToolMessage and bool(message.media) and not limits.is_pinned(message.name)
 
 
-def repeated_reads(messages: Sequence[Message], limits: Limits) -> dict[int, str]:
-    """Return the results that a later call gave again, by index, each with the id of the last such call."""
+def repeated_reads(messages: Sequence[Message], limits: Limits, begin: int, end: int) -> dict[int, str]:
+    """Return the results of a stretch that a later call gave again, by index, with the id of the last such call."""
     arguments = {
         call.id: call.arguments_text
-        for message in messages
-        if isinstance(message, AssistantMessage)
+        for message in messages[begin:end]
+        if type(message) is AssistantMessage
         for call in message.tool_calls
     }
     last: dict[tuple[str, str, str], tuple[int, str]] = {}
     repeats: dict[int, str] = {}
-    for index in range(len(messages) - 1, -1, -1):
+    for index in range(end - 1, begin - 1, -1):
         message = messages[index]
         if type(message) is not ToolMessage or not _is_long_result(message, limits) or message.media:
             continue
@@ -248,21 +263,21 @@ def pinned_of(messages: Sequence[Message], limits: Limits) -> list[Message]:
     question: Message | None = None
     keeps_results = False
     for message in messages:
-        match message:
-            case SystemMessage():
+        if type(message) is AssistantMessage:
+            calls = message.tool_calls if limits.pins else ()
+            keeps_results = bool(calls) and any(limits.is_pinned(call.name) for call in calls)
+            if keeps_results:
+                kept += [message] if question is None else [question, message]
+                question = None
+        elif type(message) is UserMessage:
+            question = None if message.pinned else message
+            if message.pinned:
                 kept.append(message)
-            case UserMessage():
-                question = None if message.pinned else message
-                kept += [message] if message.pinned else []
-            case ToolMessage():
-                if keeps_results:
-                    long = _is_long_result(message, limits)
-                    kept.append(replacement(message, None, can_read_on=False) if long else message)
-            case AssistantMessage():
-                keeps_results = any(limits.is_pinned(call.name) for call in message.tool_calls)
-                if keeps_results:
-                    kept += [message] if question is None else [question, message]
-                    question = None
+        elif type(message) is SystemMessage:
+            kept.append(message)
+        elif keeps_results:
+            long = _is_long_result(message, limits)
+            kept.append(replacement(message, None, can_read_on=False) if long else message)
     return kept
 
 
@@ -276,7 +291,7 @@ def apply(
     """Return the messages that a plan sends; those that are sent whole are the same objects."""
     if plan.is_empty:
         return [*messages]
-    repeats = repeated_reads(messages[: plan.repeats_to], limits) if plan.repeats_to else {}
+    repeats = repeated_reads(messages, limits, plan.cut, plan.repeats_to)
     cut, sent = plan.cut, _with_lines(messages, plan, limits, repeats, can_read_on=can_read_on)
     if not cut:
         return sent
@@ -312,9 +327,9 @@ def left_out(messages: Sequence[Message], own_from: int, plan: Plan, limits: Lim
     by_turns = bisect.bisect_left(starts, plan.kept_from)
     add("turns", by_turns, "keep_last")
     add("turns", max(bisect.bisect_left(starts, plan.dropped_to) - by_turns, 0), "max_tokens")
-    repeats = repeated_reads(messages[: plan.repeats_to], limits) if plan.repeats_to else {}
     cut = plan.cut
-    add("repeated results", sum(index >= cut for index in repeats), "max_tokens")
+    repeats = repeated_reads(messages, limits, cut, plan.repeats_to)
+    add("repeated results", len(repeats), "max_tokens")
     stubs = [i for i in range(cut, plan.stubs_to) if i not in repeats and _is_long_result(messages[i], limits)]
     add("results", len(stubs), "max_tokens")
     shown = [each for each in messages[cut : plan.media_to] if has_media(each, limits)]
