@@ -1,4 +1,5 @@
-"""Thirteen ways in which a model, a server or a tool goes wrong, through the real adapter, streamed and not.
+"""Thirteen ways in which a model, a server or a tool goes wrong, through the real adapter, streamed and not; with the
+service's API for tools, and with tools in the prompt.
 
 The first question of each test is the same: does the turn end with an answer, and did the model get what it needs?
 """
@@ -15,8 +16,8 @@ PASSWORD = "tr0ub4dor&3"
 class Probe:
     """Five tools, what they were called with, and a way to ask."""
 
-    def __init__(self, server, streamed: bool) -> None:
-        self.server, self.streamed = server, streamed
+    def __init__(self, server, streamed: bool, prompted: bool) -> None:
+        self.server, self.streamed, self.prompted = server, streamed, prompted
         self.ran: list = []
         others = threading.Barrier(3)
 
@@ -47,10 +48,11 @@ class Probe:
         self.tools = [get_weather, query_database, slow, huge]
 
     async def ask(self, *replies):
-        self.server.replies = list(replies)
-        chat = FlexChat.from_model(
-            "openai/m-1", base_url=self.server.url, api_key="test-key", tools=self.tools, max_iterations=10
-        )
+        self.server.replies = [written(reply) for reply in replies] if self.prompted else list(replies)
+        entry = {"provider": "openai", "base_url": self.server.url, "api_key": "test-key"}
+        entry |= {"tools": "prompted"} if self.prompted else {}
+        rule = {"llm": "bot", "model": "m-1", "tools": {"enabled": True, "max_iterations": 10}}
+        chat = FlexChat.from_config({"llms": {"bot": entry}, "responses": [rule]}, tools=self.tools)
         async with chat:
             if not self.streamed:
                 return (await chat.respond("Go on.")).response
@@ -60,12 +62,31 @@ class Probe:
 
     def told(self, request: int = 1) -> list[str]:
         """What the model was told of its tool calls in a request."""
-        return [m["content"] for m in self.server.requests[request]["messages"] if m["role"] == "tool"]
+        messages = self.server.requests[request]["messages"]
+        if not self.prompted:
+            return [m["content"] for m in messages if m["role"] == "tool"]
+        assert not [m for m in messages if m["role"] == "tool" or "tool_calls" in m]
+        assert "tools" not in self.server.requests[request]
+        texts = [m["content"] for m in messages if m["role"] == "user" and m["content"].startswith("Results of the")]
+        values = [json.loads(line)["result"] for text in texts for line in text.splitlines()[1:]]
+        return [value if isinstance(value, str) else json.dumps(value) for value in values]
 
 
-@pytest.fixture(params=[False, True], ids=["unstreamed", "streamed"])
+def written(reply):
+    """Write the calls of a reply into its text, as a model does that is only prompted."""
+    functions = [call["function"] for call in reply.get("tool_calls", ())]
+    pairs = [(json.dumps(each["name"]), each["arguments"]) for each in functions]
+    blocks = [f'```tool_call\n{{"name": {name}, "arguments": {arguments}}}\n```' for name, arguments in pairs]
+    rest = {key: value for key, value in reply.items() if key != "tool_calls"}
+    return {**rest, "content": "\n".join([reply["content"] or "", *blocks])} if blocks else rest
+
+
+@pytest.fixture(
+    params=[(False, False), (True, False), (False, True), (True, True)],
+    ids=["unstreamed", "streamed", "prompted", "prompted streamed"],
+)
 def probe(request, chat_server):
-    return Probe(chat_server, request.param)
+    return Probe(chat_server, *request.param)
 
 
 def asks(*calls, **rest):
@@ -155,6 +176,9 @@ async def test_fault_09_two_calls_with_empty_ids(probe, wire_call):
 
     assert [r.result.result for r in response.tool_calls] == ["sunny in Rome", "sunny in Oslo"]
     messages = probe.server.requests[1]["messages"]
+    if probe.prompted:
+        assert [json.loads(text)["result"] for text in probe.told()] == ["sunny in Rome", "sunny in Oslo"]
+        return
     sent = [c["id"] for m in messages for c in m.get("tool_calls") or ()]
     assert len(set(sent)) == 2
     assert all(sent)

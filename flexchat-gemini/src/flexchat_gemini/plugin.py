@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flexchat.plugin import hookimpl
-from flexchat_sdk import ChatProvider, ProviderType
+from flexchat_sdk import ChatProvider, ProviderType, prompted_tools
 
 from .config import GeminiConfig
 from .dialects import JSON_SCHEMA, PARAMETERS
@@ -26,6 +26,7 @@ def flexchat_register_providers() -> Iterable[ProviderType]:
         name="gemini",
         config_class=GeminiConfig,
         create=create,
+        prompted=prompted_tools,
         tool_formats={"gemini": encode_tools, "gemini.parameters": encode_tools_as_parameters},
         schema_dialects={"gemini": JSON_SCHEMA, "gemini.parameters": PARAMETERS},
         summary="Gemini, over its native API; also on Vertex AI",

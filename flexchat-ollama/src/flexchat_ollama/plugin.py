@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flexchat.plugin import hookimpl
-from flexchat_sdk import ChatProvider, ProviderType
+from flexchat_sdk import ChatProvider, ProviderType, prompted_tools
 
 from .config import OllamaConfig
 from .tools import TOOLS, encode_tools
@@ -25,6 +25,7 @@ def flexchat_register_providers() -> Iterable[ProviderType]:
         name="ollama",
         config_class=OllamaConfig,
         create=create,
+        prompted=prompted_tools,
         tool_formats={"ollama": encode_tools},
         schema_dialects={TOOLS.name: TOOLS},
         summary="Ollama, over its native API: local models, and its cloud",

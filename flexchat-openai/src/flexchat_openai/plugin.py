@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flexchat.plugin import hookimpl
-from flexchat_sdk import ChatProvider, ProviderType
+from flexchat_sdk import ChatProvider, ProviderType, prompted_tools
 
 from .config import OpenAIConfig
 from .dialects import LOOSE, STRICT
@@ -26,6 +26,7 @@ def flexchat_register_providers() -> Iterable[ProviderType]:
         name="openai",
         config_class=OpenAIConfig,
         create=create,
+        prompted=prompted_tools,
         tool_formats={"openai": encode_tools, "openai.responses": encode_responses_tools},
         schema_dialects={LOOSE.name: LOOSE, STRICT.name: STRICT},
         summary="OpenAI, and every server that speaks its Chat Completions or Responses API",

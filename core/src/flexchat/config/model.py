@@ -63,6 +63,10 @@ class LLMEntry:
     max_parallel: int | None = key(
         "Requests it gets at a time; others wait, within their turn's time. Default: no limit.", min=1, default=None
     )
+    tools: Literal["native", "prompted"] = key(
+        "How models get tools: by the service's API, or prompted, in the prompt, for models without such an API.",
+        default="native",
+    )
     prices: Mapping[str, PriceEntry] = key(
         "Prices by model, in place of the known ones; * for all others: { input = 0, output = 0 }.", factory=dict
     )

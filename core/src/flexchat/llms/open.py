@@ -135,6 +135,10 @@ def open_llm(name: str, service: Configured, entry: LLMEntry, endpoints: Endpoin
         endpoints: What all services of one FlexChat share; default: this one shares nothing.
     """
     provider: ChatProvider = service.type.create(service.settings)
+    if entry.tools == "prompted":
+        if service.type.prompted is None:
+            raise ValueError(f'tools = "prompted" is not for models of {service.type.name}')
+        provider = service.type.prompted(provider)
     return LLM(
         name=name,
         provider=provider,

@@ -991,6 +991,8 @@ class ProviderType:
         summary: One line for ``flexchat plugins``. Default, here and in the other records: the first line of the
             docstring of what makes or runs it, or of its settings' class.
         models: Regular expression of the names that models have only here, so that ``-m gpt-5.2`` is enough.
+        prompted: Wraps a provider for models without an API for tools (``tools = "prompted"`` in the entry):
+            ``flexchat_sdk.prompted_tools``, which works with any provider. None if its models have none.
     """
 
     name: str
@@ -1002,6 +1004,7 @@ class ProviderType:
     embedding_thresholds: Mapping[str, tuple[float, float]] = attrs.field(factory=dict)
     summary: str = summary_from("create", "config_class")
     models: str = ""
+    prompted: Callable[[ChatProvider], ChatProvider] | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flexchat.plugin import hookimpl
-from flexchat_sdk import ChatProvider, ProviderType
+from flexchat_sdk import ChatProvider, ProviderType, prompted_tools
 
 from .config import AnthropicConfig
 from .dialects import LOOSE, STRICT
@@ -26,6 +26,7 @@ def flexchat_register_providers() -> Iterable[ProviderType]:
         name="anthropic",
         config_class=AnthropicConfig,
         create=create,
+        prompted=prompted_tools,
         tool_formats={"anthropic": encode_tools},
         schema_dialects={"anthropic": LOOSE, "anthropic.strict": STRICT},
         summary="Claude over Anthropic's Messages API, and servers that speak it",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flexchat.plugin import ImplementationType, hookimpl
-from flexchat_sdk import ChatProvider, ProviderType
+from flexchat_sdk import ChatProvider, ProviderType, prompted_tools
 
 from .config import LangChainConfig
 from .implementation import LANGCHAIN, encode_tools
@@ -25,6 +25,7 @@ def flexchat_register_providers() -> Iterable[ProviderType]:
         name="langchain",
         config_class=LangChainConfig,
         create=create,
+        prompted=prompted_tools,
         tool_formats={"langchain": encode_tools},
         summary="Any chat model of LangChain, by its class",
     )

@@ -148,6 +148,7 @@ from .options import (
     unsupported_options as unsupported_options,
 )
 from .late import imported_late as imported_late, load_module as load_module
+from .prompted import prompted_tools as prompted_tools
 from .prices import PriceTable as PriceTable, package_data as package_data
 from .reading import (
     CharacterJoiner as CharacterJoiner,

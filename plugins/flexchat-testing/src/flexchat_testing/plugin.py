@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flexchat.plugin import ToolSourceType, hookimpl
-from flexchat_sdk import ProviderType
+from flexchat_sdk import ProviderType, prompted_tools
 
 from .scripted import ScriptedConfig, create, encode_tools
 from .tool_sources import LISTED
@@ -20,6 +20,7 @@ def flexchat_register_providers() -> Iterable[ProviderType]:
         name="scripted",
         config_class=ScriptedConfig,
         create=create,
+        prompted=prompted_tools,
         tool_formats={"scripted": encode_tools},
         summary="says what replies = [...] tells it, one reply a request",
     )
