@@ -226,3 +226,20 @@ def test_a_wrong_table_is_refused(search, rule, problem):
     with pytest.raises(ConfigError) as error:
         chat_of(search=search, **rule)
     assert problem in str(error.value)
+
+
+@pytest.mark.parametrize(("search", "rule"), [({}, {}), (None, {"show": ["ship_order"]})])
+def test_without_the_package_the_error_names_it(search, rule):
+    """Nothing would find what is deferred."""
+    tables = {
+        "llms": {"robot": {"provider": "scripted"}},
+        "responses": [{"llm": "robot", "model": "r1", "tools": rule}],
+        "tools": {} if search is None else {"search": search},
+        "plugins": {"block": ["toolsearch"]},
+    }
+    with pytest.raises(ConfigError) as error:
+        FlexChat.from_config(tables, tools=tools_of(*ORDERS), providers={"robot": ScriptedProvider([])})
+    (problem,) = error.value.problems
+    assert problem.path == ("tools.search" if rule == {} else "responses[0].tools.show")
+    assert "find_tools" in problem.text
+    assert "toolsearch" in problem.text

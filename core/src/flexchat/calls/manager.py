@@ -186,9 +186,8 @@ class ToolManager:
         return [tool for tool in tools if self.refusal(info, tool) is None]
 
     def _permitted(self, registry: ToolRegistry) -> ToolRegistry:
-        tools = registry.list()
-        permitted = self.permitted(tools)
-        return registry.without([tool for tool in tools if tool not in permitted])
+        info = current_info()
+        return registry.without([tool for tool in registry.list() if self.refusal(info, tool) is not None])
 
     def get_executor(self) -> ToolExecutor:
         """Return the executor for calls of a program."""
@@ -201,11 +200,11 @@ class ToolManager:
         return self.table.enabled
 
     def offered_to(self, rule: ResponseRule) -> tuple[str, ...]:
-        """Return the names of the tools offered to a rule's model, in order (RG-8, RG-10)."""
+        """Return the names of the tools that a rule's model may call, in order, without find_tools (RG-8, RG-10)."""
         if not self._wants_tools(rule):
             return ()
         if self.is_restricted:
-            return self.offer_to(rule).names()
+            return self._offer(rule).names()
         return self._registry.names(rule.tools.allowed_tools if rule.tools is not None else None)
 
     def offer_to(self, rule: ResponseRule, *, is_whole: bool = False) -> ToolRegistry:
@@ -216,15 +215,16 @@ class ToolManager:
         """
         if not self._wants_tools(rule):
             return ToolRegistry(self._parts.formats)
-        offer = self._registry.offer(rule.tools.allowed_tools if rule.tools is not None else None)
-        if self.is_restricted and not is_whole:
-            offer = self._permitted(offer)
-        return self._defer(rule, offer)
+        return self._defer(rule, self._offer(rule, is_whole=is_whole))
 
     def shown_to(self, rule: ResponseRule) -> tuple[str, ...]:
         """Return the names of the tools in a rule's first request, in order; it raises as ToolRegistry.offer."""
         is_whole = self.table.search is None and (rule.tools is None or rule.tools.show is None)
         return self.offered_to(rule) if is_whole else self.offer_to(rule).shown()
+
+    def _offer(self, rule: ResponseRule, *, is_whole: bool = False) -> ToolRegistry:
+        offer = self._registry.offer(rule.tools.allowed_tools if rule.tools is not None else None)
+        return self._permitted(offer) if self.is_restricted and not is_whole else offer
 
     def _defer(self, rule: ResponseRule, offer: ToolRegistry) -> ToolRegistry:
         """Defer the tools of an offer, if it has so many or the rule names those that are shown."""
