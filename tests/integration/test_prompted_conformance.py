@@ -37,9 +37,12 @@ class Prompted:
         values = [json.loads(line)["result"] for line in lines]
         return [(str(n), one if isinstance(one, str) else json.dumps(one)) for n, one in enumerate(values)]
 
-    @pytest.mark.parametrize("stream", [False, True])
+    @pytest.mark.xfail(reason="the tools are in the prompt, in words of their own")
     async def test_the_tools_are_sent(self, stream):
-        """Name, description and schema of each tool are in the prompt, and nowhere else."""
+        await super().test_the_tools_are_sent(stream)
+
+    @pytest.mark.parametrize("stream", [False, True])
+    async def test_the_tools_are_in_the_prompt_and_nowhere_else(self, stream):
         options = ChatOptions(tools=await self.encoded(FIRST, SECOND))
         body = (await self.sent(HELLO, options, stream=stream))[0].body
 

@@ -97,18 +97,25 @@ class PromptedStreaming(Prompted):
         """Yield the answer as it arrives; text is held back from where a call may begin."""
         provider = cast(StreamingProvider, self._provider)
         events = provider.stream_chat(as_text(messages, options), model, without_tools(options))
-        may_call, texts = options.tool_choice != "none", dict[int, str]()
+        may_call, text, waiting = options.tool_choice != "none", "", list[tuple[int, str]]()
         sent: dict[int, int] = {}
+        passed = 0
         try:
             async for event in events:
                 if not may_call:
                     yield event
                 elif isinstance(event, TextDelta):
-                    text = texts[event.index] = texts.get(event.index, "") + event.text
-                    begin, end = sent.get(event.index, 0), _certain(text)
-                    if end > begin and not any(_OPENING.search(texts[index]) for index in texts if index < event.index):
-                        sent[event.index] = end
-                        yield TextDelta(event.index, text[begin:end])
+                    # One text, whatever its parts: a service may begin a new part in the middle of a block.
+                    text += event.text
+                    waiting.append((event.index, event.text))
+                    certain = _certain(text, passed)
+                    while waiting and passed < certain:
+                        index, piece = waiting.pop(0)
+                        if rest := piece[certain - passed :]:
+                            waiting.insert(0, (index, rest))
+                            piece = piece[: certain - passed]
+                        passed, sent[index] = passed + len(piece), sent.get(index, 0) + len(piece)
+                        yield TextDelta(index, piece)
                 elif isinstance(event, AnswerEnd):
                     for each in _rest(event.result, read_calls(event.result), sent):
                         yield each
@@ -224,27 +231,29 @@ def read_calls(result: ChatResult) -> ChatResult:
     """
     if result.tool_calls:  # the server has read them
         return result
-    for index, part in enumerate(result.message.parts):
-        opening = _first_opening(part.text) if type(part) is TextPart else None
-        if type(part) is not TextPart or opening is None:
+    text = "".join([part.text for part in result.message.parts if type(part) is TextPart])
+    if (opening := _first_opening(text)) is None:
+        return result
+    calls, end = _read_blocks(text, opening)
+    left = len(text[: opening.start()].rstrip())
+    parts: list[AssistantPart] = []
+    for part in result.message.parts:
+        if type(part) is not TextPart:
+            parts.append(part)
             continue
-        calls, end = _read_blocks(part.text, opening)
-        before = part.text[: opening.start()].rstrip()
         # Without the service's own data: it has the block in it, and would be sent back beside the call.
-        kept = [*result.message.parts[:index], *([TextPart(before)] if before else [])]
-        after = [one for one in result.message.parts[index + 1 :] if type(one) is not TextPart]
-        warnings = result.warnings
-        if part.text[end:].strip() or len(after) < len(result.message.parts) - index - 1:
-            warnings += ("the model went on after its tool calls; that text was left out",)
-        reason = "tool_calls" if result.finish_reason in ("stop", "end_turn", None) else result.finish_reason
-        message = AssistantMessage((*kept, *after, *calls))
-        return attrs.evolve(result, message=message, finish_reason=reason, warnings=warnings)
-    return result
+        parts += [TextPart(part.text[:left])] if left else []
+        left = max(left - len(part.text), 0)
+    warnings = result.warnings
+    if text[end:].strip():
+        warnings += ("the model went on after its tool calls; that text was left out",)
+    reason = "tool_calls" if result.finish_reason in ("stop", "end_turn", None) else result.finish_reason
+    message = AssistantMessage((*parts, *calls))
+    return attrs.evolve(result, message=message, finish_reason=reason, warnings=warnings)
 
 
-def _first_opening(text: str) -> re.Match[str] | None:
-    begin = 0
-    if _THOUGHT.match(text):  # not separated by the provider; one without an end is the whole answer
+def _first_opening(text: str, begin: int = 0) -> re.Match[str] | None:
+    if not begin and _THOUGHT.match(text):  # not separated by the provider; one without an end is the whole answer
         begin = text.find("</think>") if "</think>" in text else len(text)
     return _OPENING.search(text, begin)
 
@@ -307,17 +316,16 @@ def _unreadable(content: str) -> ToolCall:
     return attrs.evolve(call, arguments=None, raw_arguments=content, error=shape)
 
 
-def _certain(text: str) -> int:
-    """Return how much of an unfinished text is certainly not part of a call."""
-    if _THOUGHT.match(text) and "</think>" not in text:
+def _certain(text: str, begin: int) -> int:
+    """Return how much of an unfinished text is certainly not part of a call; so is what precedes *begin*."""
+    if not begin and _THOUGHT.match(text) and "</think>" not in text:
         return 0
-    if (opening := _first_opening(text)) is not None:
-        return len(text[: opening.start()].rstrip())
-    begin = text.rfind("\n") + 1
-    if not _LINE_OPENING.match(text, begin):
+    if (opening := _first_opening(text, begin)) is not None:
+        end = opening.start()
+    elif not _LINE_OPENING.match(text, end := text.rfind("\n") + 1):
         sizes = range(min(len(text), len(_TAG) - 1), 0, -1)
-        begin = len(text) - next((size for size in sizes if _TAG.startswith(text[-size:])), 0)
-    return len(text[:begin].rstrip())  # blanks before a call are not part of the text
+        end = len(text) - next((size for size in sizes if _TAG.startswith(text[-size:])), 0)
+    return begin + len(text[begin:end].rstrip())  # blanks before a call are not part of the text
 
 
 _decoder = json.JSONDecoder(strict=False)  # models write line breaks into texts
