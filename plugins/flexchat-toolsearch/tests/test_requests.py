@@ -243,3 +243,20 @@ def test_without_the_package_the_error_names_it(search, rule):
     assert problem.path == ("tools.search" if rule == {} else "responses[0].tools.show")
     assert "find_tools" in problem.text
     assert "toolsearch" in problem.text
+
+
+async def test_found_tools_stay_when_the_history_is_shortened(tmp_path):
+    """The messages that loaded them are not sent any more, but they are still part of the conversation."""
+    provider = ScriptedProvider([find("refund"), says("Found."), *[says("Hello.")] * 3])
+    tables = {
+        "llms": {"robot": {"provider": "scripted"}},
+        "responses": [{"llm": "robot", "model": "r1", "tools": {}}],
+        "tools": {"search": {"above": 2}},
+        "history": {"keep_last": 1, "max_tokens": 100_000},
+        "conversations": {"path": str(tmp_path / "chat.db")},
+    }
+    async with FlexChat.from_config(tables, tools=tools_of(*ORDERS), providers={"robot": provider}) as chat:
+        for message in ("Refund!", "One", "Two", "Three"):
+            await chat.respond(message, conversation="c")
+    assert "Refund!" not in str(provider.requests[-1].messages)
+    assert sent(provider)[-1] == ["find_tools", "refund_payment"]
