@@ -2,6 +2,7 @@
 
 import pytest
 from flexchat.config.document import ConfigDocument
+from flexchat.config.reading import read_config
 from flexchat.config.variables import expand_variables
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,3 +74,16 @@ def test_any_text_is_expanded_without_an_error(text):
     done = expand_variables(ConfigDocument(data={"a": text}), {"A": "1"}.get)
 
     assert done.document.data["a"] == text or "${" in text
+
+
+def test_a_variable_that_is_not_set_is_the_only_problem_of_its_key(tmp_path):
+    """Its placeholder fits no number and no address; other keys are still checked."""
+    file = tmp_path / "c.toml"
+    file.write_text(
+        '[llms.m]\nprovider = "openai"\ndefault_model = "m"\ntimeout_ms = "${UNSET_NUMBER}"\n'
+        '[[responses]]\nllm = "m"\n[limits]\nturn_timeout_ms = "${UNSET_LIMIT}"\nmessage_chars = "x"\n'
+    )
+
+    paths = [problem.path for problem in read_config(file).problems]
+
+    assert sorted(paths) == ["limits.message_chars", "limits.turn_timeout_ms", "llms.m.timeout_ms"]

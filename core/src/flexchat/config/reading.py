@@ -61,6 +61,8 @@ class ReadConfig:
         self.written, self.document = parts.written, parts.document
         self.secrets = parts.secrets | {value for _, value in written_secrets(self.document)}
         self._problems, self._notes = _Listing(), _Listing()
+        # The placeholder of a variable that is not set fits hardly any key: that would be a second problem, of no use.
+        self._unset = {problem.path for problem in parts.problems if problem.path}
         self.config, issues = parts.structured
         self._add_issues((), issues)
         self.known_keys = sorted(own_keys(Config))
@@ -186,6 +188,8 @@ class ReadConfig:
             self._add(self._problems, self.document.problem((*path, *issue.path), issue.text, at))
 
     def _add(self, to: _Listing, problem: Problem) -> None:
+        if to is self._problems and problem.path in self._unset and problem not in self._parts.problems:
+            return
         if not to.admits(problem):
             return
         text = problem.text
