@@ -227,3 +227,10 @@ async def test_a_hostile_schema_is_a_name(server):
     await store.append("a", turn("1"), tenant="t")
     assert (await store.get("a", tenant="t")).turns == 1
     await store.aclose()
+
+
+@pytest.mark.parametrize(("key", "value"), [("dsn", "postgre://host/db"), ("schema", "pg_x")])
+def test_a_setting_that_does_not_fit_begins_with_its_key(key, value):
+    """`flexchat check` takes the place of the problem from it."""
+    with pytest.raises(ValueError, match=f"^{key} must be "):
+        PostgresqlConfig(**{"dsn": "postgresql://host/db", key: value})

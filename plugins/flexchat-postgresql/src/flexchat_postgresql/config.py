@@ -11,13 +11,13 @@ from flexchat.store import key
 
 def _address(instance: object, attribute: attrs.Attribute[Any], value: str) -> None:
     if not re.match(r"(postgres|postgresql)://|\s*\w+\s*=", value):
-        raise ValueError("must be like postgresql://USER:PASSWORD@HOST:5432/DATABASE")
+        raise ValueError("dsn must be like postgresql://USER:PASSWORD@HOST:5432/DATABASE")
 
 
 def _schema(instance: object, attribute: attrs.Attribute[Any], value: str) -> None:
     too_long = len(value.encode("utf-8", "replace")) > 63
     if not value or too_long or "\0" in value or "%" in value or value.startswith("pg_"):
-        raise ValueError("must be a name of 1 to 63 bytes, without %, that does not begin with pg_")
+        raise ValueError("schema must be a name of 1 to 63 bytes, without %, that does not begin with pg_")
 
 
 @attrs.frozen(kw_only=True)
