@@ -5,7 +5,8 @@ import json
 import logging
 
 import pytest
-from flexchat import FlexChat, ProviderError, tool
+from flexchat import FlexChat, FlexChatError, ProviderError, tool
+from flexchat.plugin import CeilingReachedError, hookimpl
 from flexchat_cli import Terminal, TurnLog, UsageError, current_request, show_log
 from flexchat_cli.logs import read_levels
 from flexchat_testing import ScriptedProvider, calls
@@ -24,7 +25,7 @@ def look(password: str = "", text: str = "") -> str:
 def logged(monkeypatch):
     """Return a function that runs a turn with the log shown, and returns the log's lines."""
 
-    async def run(*replies, log_format="json", levels=(), verbose=False, **request):
+    async def run(*replies, log_format="json", levels=(), verbose=False, hooks=(), **request):
         stderr = io.StringIO()
         monkeypatch.setattr("sys.stderr", stderr)
         terminal = Terminal(color=False, verbose=verbose)
@@ -32,10 +33,12 @@ def logged(monkeypatch):
         providers = {"m": ScriptedProvider(replies)}
         token = current_request.set("request-1")
         with show_log(terminal, (log_format, read_levels(levels))):
-            async with FlexChat.from_config(config, tools=[look], providers=providers, hooks=[TurnLog()]) as chat:
+            async with FlexChat.from_config(
+                config, tools=[look], providers=providers, hooks=[TurnLog(), *hooks]
+            ) as chat:
                 try:
                     await chat.respond("hello", **request)
-                except ProviderError:
+                except FlexChatError:
                     pass
         current_request.reset(token)
         lines = stderr.getvalue().splitlines()
@@ -62,6 +65,17 @@ async def test_a_turn_and_its_calls_are_lines_with_their_fields(logged):
 async def test_a_failed_turn_has_its_line(logged):
     (line,) = await logged(ProviderError("the service is down", provider="m"))
     assert (line["level"], line["outcome"], line["error"]) == ("warning", "failed", "the service is down")
+
+
+async def test_a_turn_refused_before_it_has_a_model_names_none(logged):
+    class Closed:
+        @hookimpl
+        def flexchat_before_turn(self):
+            raise CeilingReachedError("Closed today")
+
+    (line,) = await logged(log_format="text", hooks=[Closed()])
+    assert "outcome=failed" in line
+    assert "model=" not in line
 
 
 async def test_secrets_are_masked(logged):

@@ -160,7 +160,7 @@ class TurnLog:
             "outcome": turn.status,
             "conversation": turn.conversation,
             "rule": turn.rule_name if turn.rule_name is not None else turn.rule,
-            "model": f"{response.llm}/{response.model}",
+            "model": f"{response.llm}/{response.model}" if response.llm else None,
             "iteration": len(response.rounds),
             "tool_calls": len(tools),
             "tools": tools,
