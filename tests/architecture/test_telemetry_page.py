@@ -51,7 +51,8 @@ def test_the_collector_on_the_page_writes_the_spans_of_a_turn(tmp_path):
             subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment, check=True)
         finally:
             running.kill()
-    written = (tmp_path / "telemetry.jsonl").read_text()
+    written = (tmp_path / "spans.txt").read_text()
+    assert len({re.match("[0-9a-f]{32} {", line) and line[:32] for line in written.splitlines()} - {None}) == 1
     assert '"name": "execute_tool calculator"' in written
     assert '"name": "invoke_agent"' in written
 
