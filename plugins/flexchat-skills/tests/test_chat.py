@@ -173,3 +173,29 @@ async def test_a_skill_that_was_not_loaded_restricts_nothing(folder):
         turn = await chat.respond("Refund it.")
 
     assert [each.result.success for each in turn.response.tool_calls] == [False, True]
+
+
+async def test_tool_search_defers_other_tools(folder):
+    (folder / "flexchat.toml").write_text(CONFIG.format(more="[tools.search]\nabove = 1\n"))
+    async with chat_of(folder) as chat:
+        await chat.respond("Hello.")
+        names = [tool["function"]["name"] for tool in chat.model.requests[0].options.tools]
+
+    assert {"load_skill", "read_skill_file"} <= {*names}
+    assert "calculator" not in names
+
+
+async def test_a_loaded_skill_stays_in_a_compacted_history(folder):
+    history = '[history]\nmax_tokens = 1500\nkeep_turns = 0\ncompact = "drop"\n'
+    kept = '[conversations]\nprovider = "sqlite"\npath = "c.db"\n'
+    (folder / "flexchat.toml").write_text(CONFIG.format(more=f"{history}\n{kept}"))
+    long = [says("word " * 300)] * 6
+    async with chat_of(folder, calls(LOAD), says("Loaded."), *long, says("Done.")) as chat:
+        await chat.respond("Refund it.", conversation="c")
+        for _ in long:
+            await chat.respond("Go on.", conversation="c")
+        await chat.respond("And now?", conversation="c")
+        texts = [str(message.content) for message in chat.model.requests[-1].messages]
+
+    assert any("# Skill: refunds" in text for text in texts)
+    assert sum("word word" in text for text in texts) < len(long)
