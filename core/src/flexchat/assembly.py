@@ -498,7 +498,7 @@ def _check_rules(reading: ReadConfig, config: Config, host: PluginHost, llms: Ll
     from .schema.answer_format import format_problem
 
     for index, rule in enumerate(config.responses):
-        if rule.history is not None and "history" not in config.tables:
+        if rule.history is not None and "history" not in reading.document.data:
             text = "a rule overrides the limits of [history], which flexchat-history reads: add that table"
             reading.problem(("responses", index, "history"), text)
         if rule.response_format and (problem := format_problem(rule.response_format)):
