@@ -6,7 +6,7 @@ import json
 
 import attrs
 import pytest
-from flexchat import ConfigError, FlexChat, LostTurnError, RequestRefusedError, UserMessage, tool
+from flexchat import ConfigError, FlexChat, LostTurnError, RequestRefusedError, UserMessage, read_history, tool
 from flexchat.plugin import hookimpl
 from flexchat_sdk import ContextLengthError, ProviderConnectionError, Usage
 from flexchat_sqlite import SqliteConversations
@@ -310,3 +310,13 @@ async def test_a_summary_that_cannot_be_used_costs_the_summary_and_not_the_turn(
     assert why in record["left_out"][-1]["why"]
     assert "summary" not in record
     assert users(model.requests[-1])[-1] == "Now?"
+
+
+async def test_a_preview_asks_no_model_for_a_summary():
+    chat, model = chat_of(says("They spoke."), says("Yes."), history=SUMMARY)
+    history = read_history(talk(6, 300))
+    previewed = await chat.preview("Now?", history=history)
+    assert model.requests == []
+    await chat.respond("Now?", history=history)
+    assert len(model.requests) == 2
+    assert previewed.messages == tuple(model.requests[1].messages[2:])

@@ -152,7 +152,8 @@ class HistoryRequest:
         earlier_rounds: Returns the answers of the conversation's last turn, from its store; none without one.
         recorded: The record of this very request, if the turn was interrupted after it was written; else None.
         is_too_long: Whether the service has refused the last, larger request as too long.
-        ask: Asks a model: ``await ask(llm, model, messages, max_tokens)`` returns its ChatResult.
+        ask: Asks a model: ``await ask(llm, model, messages, max_tokens)`` returns its ChatResult. None
+            if nothing may be sent, for a preview.
     """
 
     request: ModelRequest
@@ -163,7 +164,7 @@ class HistoryRequest:
     can_read_on: bool = False
     recorded: Mapping[str, Any] | None = None
     is_too_long: bool = False
-    ask: Callable[..., Awaitable[Any]] = attrs.field(eq=False, repr=False)
+    ask: Callable[..., Awaitable[Any]] | None = attrs.field(eq=False, repr=False)
     earlier_rounds: Callable[[], Awaitable[Sequence[Any]]] = attrs.field(eq=False, repr=False)
 
 

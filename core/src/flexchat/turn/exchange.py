@@ -231,7 +231,7 @@ async def request_to(turn: ActiveTurn, query: ModelQuery) -> ModelRequest:
         UnknownLLMError, MediaLimitError: As exchange.
     """
     llm, model = turn.parts.llms.resolve(query.target.llm, query.target.model)
-    request, _ = await _build_request(turn, query, llm, model, turn.clock.remaining_s())
+    request, _ = await _build_request(turn, query, llm, model, turn.clock.remaining_s(), may_ask=False)
     return request
 
 
@@ -241,7 +241,14 @@ async def _within(seconds: float, work: Awaitable[ChatResult]) -> ChatResult:
 
 
 async def _build_request(
-    turn: ActiveTurn, query: ModelQuery, llm: LLM, model: str, left_s: float, *, is_too_long: bool = False
+    turn: ActiveTurn,
+    query: ModelQuery,
+    llm: LLM,
+    model: str,
+    left_s: float,
+    *,
+    is_too_long: bool = False,
+    may_ask: bool = True,
 ) -> tuple[ModelRequest, Mapping[str, Any] | None]:
     """Return a request, and the record of what it leaves out of the history; None if no plugin limits that."""
     fields: dict[str, Any] = {**query.options, "timeout_s": left_s}
@@ -266,7 +273,8 @@ async def _build_request(
     )
     history = None
     if turn.parts.hooks.fits_history and query.is_answer:
-        request, history = await fit_history(turn, request, llm, _ask_beside, is_too_long=is_too_long)
+        ask = _ask_beside if may_ask else None
+        request, history = await fit_history(turn, request, llm, ask, is_too_long=is_too_long)
     if turn.has_media:
         request = attrs.evolve(request, messages=await shown_messages(turn, request.messages, llm, model))
     return request, history

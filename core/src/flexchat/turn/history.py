@@ -27,7 +27,7 @@ Record = Mapping[str, Any]
 
 
 async def fit_history(
-    turn: ActiveTurn, request: ModelRequest, llm: LLM, ask: Ask, *, is_too_long: bool
+    turn: ActiveTurn, request: ModelRequest, llm: LLM, ask: Ask | None, *, is_too_long: bool
 ) -> tuple[ModelRequest, Record | None]:
     """Return a request with the messages that a plugin chooses, and its record; see flexchat_fit_history.
 
@@ -53,7 +53,7 @@ async def fit_history(
             can_read_on=turn.can_read_on and turn.info.conversation is not None,
             recorded=recorded,
             is_too_long=is_too_long,
-            ask=functools.partial(ask, turn),
+            ask=None if ask is None else functools.partial(ask, turn),
             earlier_rounds=functools.partial(_earlier_rounds, turn),
         )
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from flexchat import AssistantMessage, FlexChatError, Message, SystemMessage, ToolMessage, UserMessage
@@ -46,8 +46,10 @@ async def summary_of(
         return found
     start, text = _known(history.rounds, to) or _known(await history.earlier_rounds(), to) or (0, "")
     if start < to:
+        if history.ask is None:
+            return "", "a preview asks no model for it"
         try:
-            text = await _ask(history, messages[start:to], text, settings, chunk)
+            text = await _ask(history, history.ask, messages[start:to], text, settings, chunk)
         except (FlexChatError, TimeoutError, _UnusableError) as error:
             # The turn goes on without it. Asked again only for another stretch: a model that is down costs one request.
             log.warning("no summary of earlier turns: %s", error)
@@ -69,7 +71,14 @@ def _known(rounds: Sequence[Any], to: int) -> tuple[int, str] | None:
     return None
 
 
-async def _ask(history: HistoryRequest, messages: Sequence[Message], text: str, settings: History, chunk: int) -> str:
+async def _ask(
+    history: HistoryRequest,
+    ask: Callable[..., Awaitable[ChatResult]],
+    messages: Sequence[Message],
+    text: str,
+    settings: History,
+    chunk: int,
+) -> str:
     request = history.request
     llm = settings.summary_llm or request.llm
     model = settings.summary_model or (None if settings.summary_llm else request.model)
@@ -77,7 +86,7 @@ async def _ask(history: HistoryRequest, messages: Sequence[Message], text: str, 
     for part in [*_chunks(messages, chunk)][-MAX_CHUNKS:]:
         before = f"Summary of what came before:\n{text}\n\n" if text else ""
         asked = (SystemMessage(_INSTRUCTION), UserMessage(before + "\n".join(part)))
-        text = _checked(await history.ask(llm, model, asked, MAX_TOKENS))
+        text = _checked(await ask(llm, model, asked, MAX_TOKENS))
     if len(text.encode()) >= size:
         raise _UnusableError("it is not shorter than the conversation")
     return text
