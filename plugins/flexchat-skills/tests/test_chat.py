@@ -4,6 +4,7 @@ import json
 import os
 
 import pytest
+from flexchat import Reply
 from flexchat_cli.main import main
 from flexchat_testing import calls, says
 
@@ -199,3 +200,22 @@ async def test_a_loaded_skill_stays_in_a_compacted_history(folder):
 
     assert any("# Skill: refunds" in text for text in texts)
     assert sum("word word" in text for text in texts) < len(long)
+
+
+async def test_a_turn_that_another_process_resumes_is_narrowed_as_before(folder):
+    kept = '[conversations]\nprovider = "sqlite"\npath = "c.db"\n\n[questions]\nexpires = "1h"\n'
+    text = CONFIG.format(more=kept).replace('name = "calculator"', 'name = "calculator"\napprove = true')
+    (folder / "flexchat.toml").write_text(text)
+    async with chat_of(folder, calls(LOAD), calls(SUM)) as chat:
+        turn = await chat.respond("Refund it.", conversation="c")
+        assert turn.status == "suspended"
+
+    async with chat_of(folder, calls(TIME), says("Done.")) as chat:
+        (pending,) = await chat.pending()
+        await chat.answer(pending.id, Reply(action="accept"), by="ann", resume=False)
+        (handle,) = await chat.resume_interrupted()
+        done = await handle.result()
+
+    results = [each.result for each in done.response.tool_calls]
+    assert [result.success for result in results] == [True, True, False]
+    assert "the skill 'refunds'" in results[-1].error
