@@ -150,7 +150,7 @@ async def test_the_reviewer_reads_the_call_and_has_no_tools(open_chat, desk):
 
     review = seen[1]
     assert review.model == "r"
-    assert review.messages[0].content == "Be careful."
+    assert review.system == "Be careful."
     assert '"amount": 5' in review.messages[-1].content
     assert not review.options.tools
 
