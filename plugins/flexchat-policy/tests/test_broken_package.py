@@ -78,6 +78,7 @@ async def test_the_whole_package_refuses(tmp_path, table):
     assert refusal is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fail", [raise_import_error, raise_other_error, raise_syntax_error, exit_program])
 @pytest.mark.parametrize("module", MODULES)
 @pytest.mark.parametrize("table", TABLES)
