@@ -77,7 +77,7 @@ def test_many_turns_at_once_stay_within_a_budget(tmp_path):
     assert refused
     assert len(refused) < 20
     assert total == (20 - len(refused)) * 200 * TRILLION // 10**6 <= 0.005 * TRILLION
-    assert "the budget of tenant 'default' for a day has $" in str(refused[0])
+    assert "the budget of tenant 'default' per day has $" in str(refused[0])
     assert 0 < refused[0].retry_after_s <= 86_400
 
 
@@ -147,7 +147,7 @@ def test_near_the_ceiling_a_turn_gets_one_last_request_without_tools(tmp_path):
 
     assert turn.content == "There."
     assert not provider.requests[-1].options.tools
-    assert "the tool loop was ended: the budget for a turn" in str(turn.response.warnings)
+    assert "the tool loop was ended: the budget per turn" in str(turn.response.warnings)
 
 
 def test_priced_tools_and_calls_are_reserved(tmp_path):
@@ -166,7 +166,7 @@ def test_priced_tools_and_calls_are_reserved(tmp_path):
     results = [each.result for each in turn.response.tool_calls]
     assert sorted(each.success for each in results) == [False, True, True]
     (error,) = [each.error for each in results if not each.success]
-    assert error.startswith("Not executed: the budget of tool 'buy' for a day has $0.01 of $0.05 left")
+    assert error.startswith("Not executed: the budget of tool 'buy' per day has $0.01 of $0.05 left")
     assert total == Decimal("0.04") * TRILLION
 
 

@@ -93,7 +93,7 @@ class Budget:
         """Return the sentence that refuses a charge."""
         _, unit, per, scope, *names = json.loads(charge.key)
         shown = names[:-1] if per == "turn" else names
-        what = f"the budget of {scope} '{shown[-1]}' for a {per}" if shown else f"the budget for a {per}"
+        what = f"the budget of {scope} '{shown[-1]}' per {per}" if shown else f"the budget per {per}"
         amounts = (
             _format_amount(unit, left),
             _format_amount(unit, charge.ceiling),
