@@ -43,6 +43,21 @@ async def pay(context: ToolContext) -> str:
 """
 
 
+@pytest.fixture
+def start(tmp_path):
+    """Return what starts a process of flexchat serve on the test's store."""
+    (tmp_path / "bank.py").write_text(BANK)
+    servers = []
+
+    def start():
+        servers.append(WebServer(tmp_path, CONFIG))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
 def call(server, **more):
     """Call the tool over /mcp; return the result."""
     facts = {f"{META}/protocolVersion": MODERN, f"{META}/clientCapabilities": ELICITATION}
@@ -66,9 +81,8 @@ def keys_at_bank(folder, least):
     return file.read_text().splitlines()
 
 
-def test_a_call_is_started_at_one_process_approved_over_another_and_ended_by_a_third(tmp_path):
-    (tmp_path / "bank.py").write_text(BANK)
-    first, second = WebServer(tmp_path, CONFIG), WebServer(tmp_path, CONFIG)
+def test_a_call_is_started_at_one_process_approved_over_another_and_ended_by_a_third(tmp_path, start):
+    first, second = start(), start()
     required = call(first)
     first.kill()
 
@@ -78,11 +92,10 @@ def test_a_call_is_started_at_one_process_approved_over_another_and_ended_by_a_t
     second.kill()  # the bank has its request, and FlexChat no answer
 
     (tmp_path / "answers").touch()
-    third = WebServer(tmp_path, CONFIG)
+    third = start()
     (name,) = required["inputRequests"]
     answers = {"requestState": required["requestState"], "inputResponses": {name: accept()}}
     results = [call(third, **answers), call(third)]
-    third.close()
 
     assert [result["content"][0]["text"] for result in results] == ["paid", "paid"]
     keys = keys_at_bank(tmp_path, 2)
