@@ -199,6 +199,8 @@ class Terminal:
 
         Shows nothing if standard error is not a terminal, or while a line of the answer is being written there.
         """
+        if not text and not self._status:
+            return
         if self._stderr is None or not self.shows_status() or (text and self._line_open and _is_terminal(self._stdout)):
             return
         self._show_status(one_line(_replace_control(text), self.width - 1))
@@ -261,7 +263,7 @@ class Terminal:
         self._line_open = not text.endswith("\n") if text else self._line_open
 
     def _to_stderr(self, line: str) -> None:
-        if _is_terminal(self._stdout):
+        if (self._line_open or self._markdown is not None) and _is_terminal(self._stdout):
             self.end_line()
         self.status("")
         if self._stderr is not None:

@@ -328,6 +328,7 @@ class Routes:
             if operation.method in methods:
                 raise ValueError(f"two operations for {operation.method} {operation.path}")
             methods[operation.method] = Route(operation)
+        self._with_token = [pattern for pattern, _ in self._paths.values() if "token" in pattern.groupindex]
 
     def find(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
         """Find the route of a request, and the parameters of its path.
@@ -353,9 +354,9 @@ class Routes:
 
     def without_token(self, path: str) -> str:
         """Return a path for the log: ``{token}`` replaces a token, with which anyone who reads it could reply."""
-        with contextlib.suppress(ApiError):
-            if token := self._of(path)[1].get("token"):
-                return path.replace(token, "{token}")
+        for pattern in self._with_token:
+            if match := pattern.fullmatch(path):
+                return path.replace(match["token"], "{token}")
         return path
 
     def _of(self, path: str) -> tuple[dict[str, Route], dict[str, str]]:

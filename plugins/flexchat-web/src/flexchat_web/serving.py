@@ -8,7 +8,7 @@ import datetime
 import functools
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -178,16 +178,9 @@ class Serving:
             trusted_proxies=settings.trusted_proxies,
         )
 
-    @contextlib.asynccontextmanager
-    async def chat(self) -> AsyncIterator[FlexChat]:
+    def chat(self) -> contextlib.AbstractAsyncContextManager[FlexChat]:
         """Lend the current chat, which stays open meanwhile."""
-        loan = self._current
-        loan.holders += 1
-        try:
-            yield loan.chat
-        finally:
-            loan.holders -= 1
-            await self._close_if_done(loan)
+        return _Borrowing(self)
 
     @property
     def folder(self) -> Path:
@@ -370,6 +363,22 @@ class Serving:
             return facts, host.digest_of(read_file(self.source, most=MAX_BYTES), *map(_content_of, self._others))
         except OSError:
             return None
+
+
+class _Borrowing:
+    """The use of a chat; a class, since requests enter it several times each."""
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+
+    async def __aenter__(self) -> FlexChat:
+        self._loan = self._serving._current
+        self._loan.holders += 1
+        return self._loan.chat
+
+    async def __aexit__(self, *error: object) -> None:
+        self._loan.holders -= 1
+        await self._serving._close_if_done(self._loan)
 
 
 def _facts_of(path: Path) -> tuple[int, ...]:

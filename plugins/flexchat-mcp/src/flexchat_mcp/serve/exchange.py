@@ -1,12 +1,14 @@
-"""A request of the older era over HTTP, without a session: its checks, and its answer in a stream of its own.
+"""One request over HTTP and its answer, which becomes a stream where that takes long; the client is watched meanwhile.
 
-The SDK's transport for this era connects streams and tasks that last as long as a session; here one exchange is all.
+Of the older era, which the SDK's transport serves with the streams and tasks of a session, this is all; of the newer,
+the SDK makes an answer that is JSON.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+import functools
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from typing import Any
 
 import anyio
@@ -37,7 +39,9 @@ ASK = "flexchat.mcp.ask"
 """Where the scope of a request has the function that asks its client in the stream of the answer."""
 
 PING_S = 15.0
-"""After which a stream without an event has a comment, so that no proxy closes it."""
+"""After which an answer becomes a stream and has a comment, and so on, so that no proxy closes it."""
+
+PING = b": ping\r\n\r\n"
 
 _HEAD = [
     (b"content-type", b"text/event-stream"),
@@ -45,6 +49,46 @@ _HEAD = [
     (b"connection", b"keep-alive"),
     (b"x-accel-buffering", b"no"),
 ]
+
+
+async def run_watched(
+    serving: Coroutine[Any, Any, None], receive: Receive, ping: Callable[[], Awaitable[None]]
+) -> None:
+    """Run what answers a request: cancel it when the client has gone, and ping until it has ended."""
+    work, gone = asyncio.create_task(serving), asyncio.create_task(_wait_until_gone(receive))
+    try:
+        while not (await asyncio.wait((work, gone), timeout=PING_S, return_when=asyncio.FIRST_COMPLETED))[0]:
+            await ping()
+    finally:
+        work.cancel()
+        gone.cancel()
+        await asyncio.wait((work, gone))
+    if not work.cancelled():
+        work.result()
+
+
+class LateStream:
+    """Passes on an answer that is JSON; once it has been pinged, as the event of a stream."""
+
+    def __init__(self, send: Send) -> None:
+        self._send, self._has_answer, self._has_begun = send, False, False
+
+    async def __call__(self, message: Message) -> None:
+        """Send a message of the answer."""
+        self._has_answer = True
+        if not self._has_begun:
+            await self._send(message)
+        elif message["type"] == "http.response.body":
+            await self._send({**message, "body": _event(message["body"])})
+
+    async def ping(self) -> None:
+        """Begin the stream, or keep it open."""
+        if self._has_answer:
+            return
+        if not self._has_begun:
+            self._has_begun = True
+            await self._send({"type": "http.response.start", "status": 200, "headers": [*_HEAD]})
+        await self._send({"type": "http.response.body", "body": PING, "more_body": True})
 
 
 async def answer(
@@ -93,22 +137,12 @@ class Exchange:
         self._message, self._send, self._has_begun = message, send, False
         self._progress_token = progress_token_from_params(message.params)
         self._writing = asyncio.Lock()
-        self._work: asyncio.Task[None] | None = None
+        self._work: asyncio.Task[Any] | None = None
         request.scope[ASK] = self._ask
 
     async def run(self, server: Server[Any], connection: Connection, receive: Receive) -> None:
-        """Serve the request; it is cancelled when its client has gone."""
-        self._work = asyncio.create_task(self._serve(server, connection))
-        gone = asyncio.create_task(_wait_until_gone(receive))
-        try:
-            while not (await asyncio.wait((self._work, gone), timeout=PING_S, return_when=asyncio.FIRST_COMPLETED))[0]:
-                await self._write(b": ping\r\n\r\n")
-        finally:
-            self._work.cancel()
-            gone.cancel()
-            await asyncio.wait((self._work, gone))
-        if not self._work.cancelled():
-            self._work.result()
+        """Serve the request."""
+        await run_watched(self._serve(server, connection), receive, functools.partial(self._write, PING))
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
@@ -130,6 +164,7 @@ class Exchange:
 
     async def _serve(self, server: Server[Any], connection: Connection) -> None:
         method, params = self._message.method, self._message.params
+        self._work = asyncio.current_task()
         try:
             outcome: Any = {
                 "result": await serve_one(server, self, method, params, connection=connection, lifespan_state={})
@@ -146,7 +181,7 @@ class Exchange:
 
     async def _write_event(self, message: Mapping[str, Any], *, is_last: bool = False) -> None:
         data = pydantic_core.to_json({"jsonrpc": "2.0", **message}, inf_nan_mode="null")
-        await self._write(b"event: message\r\ndata: %b\r\n\r\n" % data, is_last=is_last)
+        await self._write(_event(data), is_last=is_last)
 
     async def _write(self, body: bytes, *, is_last: bool = False) -> None:
         async with self._writing:
@@ -156,8 +191,8 @@ class Exchange:
                     await self._send({"type": "http.response.start", "status": 200, "headers": [*_HEAD]})
                 await self._send({"type": "http.response.body", "body": body, "more_body": not is_last})
             except Exception:  # the client is no longer admitted, or has gone
-                assert self._work is not None
-                self._work.cancel()
+                if self._work is not None:
+                    self._work.cancel()
                 raise
 
 
@@ -173,6 +208,10 @@ async def send_whole(send: Send, status: int, body: bytes = b"", *headers: tuple
     head = [(b"content-type", b"application/json"), *headers, length]
     await send({"type": "http.response.start", "status": status, "headers": head})
     await send({"type": "http.response.body", "body": body})
+
+
+def _event(data: bytes) -> bytes:
+    return b"event: message\r\ndata: %b\r\n\r\n" % data
 
 
 async def _wait_until_gone(receive: Receive) -> None:

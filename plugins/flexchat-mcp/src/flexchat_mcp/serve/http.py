@@ -21,11 +21,13 @@ import mcp_types as types
 from flexchat import ClosedQuestionError, FlexChat, InvalidReplyError, Question, Reply, UnknownQuestionError
 from flexchat.plugin import FlexChatError
 from mcp.server.connection import Connection
+from mcp.server.streamable_http import check_accept_headers
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import DEFAULT_NEGOTIATED_VERSION
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.requests import Request
 
-from .exchange import Message, Receive, Send, answer, refuse, send_whole
+from .exchange import LateStream, Message, Receive, Send, answer, refuse, run_watched, send_whole
 from .questions import BY_CLIENT, reply_of
 from .server import RETRY_AFTER, McpServer, signing_key
 from .settings import McpServerConfig
@@ -39,6 +41,7 @@ DECLARED = "flexchat.mcp.declared"
 SESSION, VERSION = b"mcp-session-id", b"mcp-protocol-version"
 MAX_SESSION_CHARS = 4_000
 MAX_DEPTH = 100
+_STREAMED = (b"progressToken", b"subscriptions/listen")
 
 
 class McpApp:
@@ -73,7 +76,7 @@ class McpApp:
         elif b'"method"' not in body and await self._take_reply(body, scope["flexchat.tenant"]):
             await send_whole(send, 202)
         elif not is_older:
-            await served.manager.handle_request(scope, _replay(body, receive), send)
+            await served.answer_newer(body, scope, receive, send)
         elif (client := served.client_of(scope)) is None:
             await refuse(send, 404, types.INVALID_REQUEST, "there is no such session: initialize again")
         else:
@@ -137,8 +140,11 @@ class _Served:
         self, lend: Callable[[], contextlib.AbstractAsyncContextManager[FlexChat]], settings: McpServerConfig
     ) -> None:
         self.server = McpServer(lend, settings)
-        self.manager = StreamableHTTPSessionManager(
-            self.server.server, stateless=True, max_request_body_size=settings.max_bytes
+        self.manager, self.whole_manager = (
+            StreamableHTTPSessionManager(
+                self.server.server, stateless=True, json_response=is_whole, max_request_body_size=settings.max_bytes
+            )
+            for is_whole in (False, True)
         )
         self._key = hashlib.sha256(b"session\0" + signing_key(settings)).digest()
         self._ended = asyncio.Event()
@@ -149,7 +155,7 @@ class _Served:
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         async def own() -> None:
-            async with self.manager.run():
+            async with self.manager.run(), self.whole_manager.run():
                 started.set_result(None)
                 await self._ended.wait()
 
@@ -162,6 +168,14 @@ class _Served:
         self._ended.set()
         if self._owner is not None:
             await asyncio.wait([self._owner])
+
+    async def answer_newer(self, body: bytes, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer a request of the newer era: with JSON, unless its client asks for what only a stream can bring."""
+        if any(word in body for word in _STREAMED) or not all(check_accept_headers(Request(scope))):
+            await self.manager.handle_request(scope, _replay(body, receive), send)
+            return
+        late = LateStream(send)
+        await run_watched(self.whole_manager.handle_request(scope, _whole(body), late), receive, late.ping)
 
     def with_session(self, scope: Mapping[str, Any], send: Send) -> Send:
         """Return a send that adds the session's id to the answer to a handshake, and 429 to a call that has to wait."""
@@ -254,6 +268,13 @@ async def _read(receive: Receive, most: int) -> bytes | None:
             return None
         if not message.get("more_body", False):
             return b"".join(parts)
+
+
+def _whole(body: bytes) -> Receive:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
