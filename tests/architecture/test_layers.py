@@ -68,7 +68,7 @@ HOMES = {
     "anyio": ("flexchat_mcp/",),
     "langchain_core": ("flexchat_langchain/",),
     "pydantic": ("flexchat_langchain/", "flexchat_mcp/"),
-    "starlette": ("flexchat_web/",),
+    "starlette": ("flexchat_web/", "flexchat_mcp/serve/"),
     "uvicorn": ("flexchat_web/commands/",),
     "tomlkit": ("flexchat_web/config/",),
     "opentelemetry": ("flexchat_otel/",),
