@@ -3,8 +3,7 @@
 flexchat serve, in a process of its own for each entrance, reads a message with an image, stores it and sends it to a
 service on loopback, which keeps nothing. After some turns with a small image, its resident memory is the base; the
 peak of each turn is what the kernel recorded (VmHWM, reset before by clear_refs). Both are of the whole process, pages
-that the allocator keeps included. The image counts as its bytes, whether it is sent as bytes or as Base64. At /v1 the
-answers are remembered for repetitions, with at most 64 MiB of media: its peaks grow until then.
+that the allocator keeps included. The image counts as its bytes, whether it is sent as bytes or as Base64.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import sqlite3
 
 import attrs
@@ -24,6 +25,7 @@ from flexchat import (
     TurnRunningError,
     TurnStarted,
     TurnTimeoutError,
+    WithMedia,
     tool,
 )
 from flexchat.turn import keyed
@@ -464,19 +466,46 @@ async def test_the_oldest_answers_are_forgotten_and_their_turns_do_not_run_again
         assert not (await chat.respond("Hello", idempotency_key="a")).is_repeat, "beyond max_keys, the oldest is free"
 
 
-def files_of(size):
-    return [MediaPart(kind="text", mime_type="text/plain", data=b"x" * size)] if size else []
+def part_of(size):
+    return MediaPart(kind="document", mime_type="text/plain", data=b"x" * size)
 
 
 async def test_the_media_of_remembered_answers_are_bounded(path, monkeypatch):
     monkeypatch.setattr(keyed, "MAX_ANSWER_MEDIA_BYTES", 30)
-    async with chat_of(path, ScriptedProvider([says("Hi")], repeat=True)) as chat:
+
+    @tool(effect="read")
+    def draw(size: int) -> WithMedia:
+        """Draw."""
+        return WithMedia("drawn", [part_of(size)] if size else [])
+
+    def reply(messages, options):
+        return says("Hi") if messages[-1].role == "tool" else calls(("draw", {"size": int(messages[-1].content)}))
+
+    async with chat_of(path, ScriptedProvider([reply], repeat=True), draw) as chat:
         for name, size in (("a", 20), ("b", 0), ("c", 20), ("d", 1)):
-            await chat.respond("Hello", attachments=files_of(size), idempotency_key=name)
+            await chat.respond(str(size), idempotency_key=name)
         with pytest.raises(ForgottenAnswerError):
-            await chat.respond("Hello", attachments=files_of(20), idempotency_key="a")
+            await chat.respond("20", idempotency_key="a")
         for name, size in (("b", 0), ("c", 20), ("d", 1)):
-            assert (await chat.respond("Hello", attachments=files_of(size), idempotency_key=name)).is_repeat
+            assert (await chat.respond(str(size), idempotency_key=name)).is_repeat
+
+
+async def test_a_remembered_answer_has_the_media_of_its_request_from_the_repetition(path):
+    data = b"a text in a file of its own"
+    model = ScriptedProvider([says("Hi")], repeat=True)
+    async with chat_of(path, model) as chat:
+        first = await chat.respond("Hello", attachments=data, **K)
+        model.requests.clear()
+        expected = first.to_dict()
+        del first
+        gc.collect()
+        assert [each for each in gc.get_objects() if isinstance(each, MediaPart) and each.data == data] == []
+
+        again = await chat.respond("Hello", attachments=data, **K)
+
+    assert again.is_repeat
+    assert anew(again).to_dict() == expected
+    assert again.response.messages[0].media[0].data == data
 
 
 async def test_a_key_is_free_after_a_day(path, monkeypatch):

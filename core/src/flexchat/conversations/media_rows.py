@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Sequence
 
@@ -38,12 +39,22 @@ async def in_pieces(data: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
     yield bytes(gathered)
 
 
-def join(sha256: str, pieces: Sequence[bytes]) -> bytes:
-    """Return the bytes of a medium. Raises StorageError if they are not those of its digest."""
-    data = b"".join(pieces)
-    if hashlib.sha256(data).hexdigest() != sha256:
-        raise _damaged(sha256)
-    return data
+class Joining:
+    """The pieces of a medium while they are read: its bytes are in memory once, and one piece more."""
+
+    def __init__(self, sha256: str) -> None:
+        self._sha256, self._digest, self._data = sha256, hashlib.sha256(), io.BytesIO()
+
+    def add(self, piece: bytes) -> None:
+        """Add the next piece."""
+        self._digest.update(piece)
+        self._data.write(piece)
+
+    def whole(self) -> bytes:
+        """Return the bytes. Raises StorageError if they are not those of the digest."""
+        if self._digest.hexdigest() != self._sha256:
+            raise _damaged(self._sha256)
+        return self._data.getvalue()
 
 
 async def read_pieces(sha256: str, read_piece: Callable[[int], Awaitable[bytes | None]]) -> AsyncGenerator[bytes, None]:

@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -19,6 +19,7 @@ from .. import errors
 from ..domain import (
     AssistantMessage,
     ChatRequest,
+    MediaPart,
     Message,
     StreamEvent,
     ToolCall,
@@ -26,6 +27,7 @@ from ..domain import (
     Turn,
     TurnFailed,
     TurnInfo,
+    UserMessage,
 )
 from ..domain.effects import arguments_digest
 from ..domain.journal import MAX_RESUMES, JournaledTurn, TurnKey
@@ -47,7 +49,7 @@ MAX_ANSWERS = 1_000
 """Of how many turns that are not kept a process remembers the answers; who repeats an older one gets an error."""
 
 MAX_ANSWER_MEDIA_BYTES = 64 * 1024 * 1024
-"""Of the media in those answers; the newest one is kept however large it is."""
+"""Of the media in those answers, besides those of their requests; the newest one is kept however large it is."""
 
 BEGINNING_S = 2.0
 """How long a turn of another process may take between binding its key and beginning."""
@@ -120,13 +122,15 @@ class KeyMemory:
 
     def _ended(self, owner_key: _OwnerKey, entry: _KeyEntry, handle: TurnHandle) -> None:
         # Not the turn itself, which holds all its messages, for as long as the key.
-        entry.has_side_effects = entry.turn is None or entry.turn.has_side_effects
+        turn, end = entry.turn, handle.end
+        entry.has_side_effects = turn is None or turn.has_side_effects
         entry.handle = entry.turn = None
         # The journal has the end of a kept turn. A key that stands for a newer turn keeps no older answer.
         if entry.is_journaled or self._entries.get(owner_key) is not entry:
             return
-        entry.end, self._answers[owner_key] = handle.end, entry
-        entry.media_bytes = _media_bytes(handle.end)
+        entry.end = end if turn is None else _without_media(turn.request, end)
+        self._answers[owner_key] = entry
+        entry.media_bytes = _media_bytes(entry.end)
         self._media_bytes += entry.media_bytes
         while len(self._answers) > self._max_answers or (
             self._media_bytes > MAX_ANSWER_MEDIA_BYTES and len(self._answers) > 1
@@ -145,10 +149,50 @@ class KeyMemory:
             self._media_bytes -= entry.media_bytes
 
 
+def _parts_of(messages: Iterable[Message]) -> Iterator[MediaPart]:
+    return (part for each in messages if isinstance(each, UserMessage | ToolMessage) for part in each.media)
+
+
 def _media_bytes(end: End | None) -> int:
-    response = None if end is None or end.turn is None else end.turn.response
-    messages = () if response is None else response.messages
-    return sum(len(part.data or b"") for message in messages for part in getattr(message, "media", ()))
+    messages = () if end is None else end.turn.response.messages
+    return sum(len(part.data or b"") for part in _parts_of(messages))
+
+
+def _media_of(request: ChatRequest) -> dict[str, bytes]:
+    parts = (*request.attachments, *_parts_of(request.history), *_parts_of(request.continuation))
+    return {f"sha256:{part.sha256}": part.data for part in parts if part.data is not None}
+
+
+def _without_media(request: ChatRequest, end: End | None) -> End | None:
+    """Return the end of a turn with digests in place of the request's media: a repetition brings the bytes."""
+    media = _media_of(request)
+
+    def reduced(part: MediaPart) -> MediaPart:
+        address = f"sha256:{part.sha256}"
+        return attrs.evolve(part, data=None, url=address) if address in media else part
+
+    # The error of a failed turn holds its messages as well.
+    return end if end is None or not media or isinstance(end, TurnFailed) else _with_parts(end, reduced)
+
+
+def _with_media(request: ChatRequest, end: End) -> End:
+    media = _media_of(request)
+
+    def whole(part: MediaPart) -> MediaPart:
+        return attrs.evolve(part, data=media[part.url], url=None) if part.url in media else part
+
+    return _with_parts(end, whole) if media else end
+
+
+def _with_parts(end: End, change: Callable[[MediaPart], MediaPart]) -> End:
+    response = end.turn.response
+    messages = tuple(
+        attrs.evolve(each, media=tuple(map(change, each.media)))
+        if isinstance(each, UserMessage | ToolMessage) and each.media
+        else each
+        for each in response.messages
+    )
+    return attrs.evolve(end, turn=attrs.evolve(end.turn, response=attrs.evolve(response, messages=messages)))
 
 
 @attrs.frozen(kw_only=True)
@@ -269,7 +313,7 @@ class _Joining:
         # A failure without effects is not worth keeping: the repetition gets a new attempt.
         if isinstance(entry.end, TurnFailed) and not entry.has_side_effects and not _has_effect(entry.end.turn):
             return None
-        return JoinedTurn(ReplayedTurn(entry.end), is_repeat=True)
+        return JoinedTurn(ReplayedTurn(_with_media(self.request, entry.end)), is_repeat=True)
 
     async def _bind(self, turn_id: str) -> JoinedTurn | str | None:
         """Bind the key to a turn, or return the one that it stands for already; see find_or_start."""

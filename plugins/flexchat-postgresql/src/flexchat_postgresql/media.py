@@ -220,11 +220,12 @@ async def load_for(connection: Connection, tenant: str, texts: Iterable[str | No
 async def _load(connection: Connection, tenant: str, digests: Iterable[str]) -> dict[str, bytes]:
     media = {}
     for digest in digests:
-        pieces: list[bytes] = []
-        while (piece := await _piece(connection, tenant, digest, len(pieces))) is not None:
-            pieces.append(piece)
-        if pieces:
-            media[digest] = media_rows.join(digest, pieces)
+        joining, place = media_rows.Joining(digest), 0
+        while (piece := await _piece(connection, tenant, digest, place)) is not None:
+            joining.add(piece)
+            place += 1
+        if place:
+            media[digest] = joining.whole()
     return media
 
 

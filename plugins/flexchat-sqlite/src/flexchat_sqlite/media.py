@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import hashlib
 import sqlite3
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Mapping
 from typing import Any
 
 from flexchat.conversations.effect_rows import now_text
 from flexchat.conversations.media_rows import (
+    Joining,
     check_quota,
     check_size,
     held_until,
     in_pieces,
-    join,
     move_media,
     read_pieces,
     split,
@@ -159,7 +160,8 @@ class _Upload:
         size = self._size + len(piece)
         check_size(size, self._max_bytes)
         number = self._number or database.execute(_RECEIVE, (self._tenant, held_until())).lastrowid
-        database.execute("INSERT INTO media_pieces VALUES (?, ?, ?)", (number, self._place, piece))
+        with _small_cache(database):
+            database.execute("INSERT INTO media_pieces VALUES (?, ?, ?)", (number, self._place, piece))
         database.execute("UPDATE media SET bytes = ? WHERE number = ?", (size, number))
         self._digest.update(piece)
         self._number, self._size, self._place = int(number or 0), size, self._place + 1
@@ -182,6 +184,17 @@ class _Upload:
         database.execute("DELETE FROM media WHERE number = ? AND sha256 IS NULL", (self._number,))
 
 
+@contextlib.contextmanager
+def _small_cache(database: sqlite3.Connection) -> Iterator[None]:
+    """Keep the pages of large values out of the cache: 2 MB in pieces of 4 kB, between which the heap has no room."""
+    (size,) = database.execute("PRAGMA cache_size").fetchone()
+    database.execute("PRAGMA cache_size = -256")
+    try:
+        yield
+    finally:
+        database.execute(f"PRAGMA cache_size = {size}")
+
+
 def load(database: sqlite3.Connection, tenant: str, digests: Iterable[str]) -> dict[str, bytes]:
     """Return those of a tenant's media that there are, by their digests.
 
@@ -191,9 +204,13 @@ def load(database: sqlite3.Connection, tenant: str, digests: Iterable[str]) -> d
     media = {}
     query = f"SELECT data FROM media_pieces WHERE medium = ({_FIND}) ORDER BY place"
     for digest in digests:
-        pieces = database.execute(query, (tenant, storable(digest))).fetchall()
-        if pieces:
-            media[digest] = join(digest, [piece for (piece,) in pieces])
+        joining = None
+        with _small_cache(database):
+            for (piece,) in database.execute(query, (tenant, storable(digest))):
+                joining = joining or Joining(digest)
+                joining.add(piece)
+        if joining is not None:
+            media[digest] = joining.whole()
     return media
 
 
@@ -219,7 +236,8 @@ def use(
             add = "INSERT INTO media (tenant, sha256, bytes, held_until) VALUES (?, ?, ?, '')"
             row = (database.execute(add, (tenant, digest, len(data))).lastrowid,)
             pieces = ((*row, place, piece) for place, piece in enumerate(split(data)))
-            database.executemany("INSERT INTO media_pieces VALUES (?, ?, ?)", pieces)
+            with _small_cache(database):
+                database.executemany("INSERT INTO media_pieces VALUES (?, ?, ?)", pieces)
         elif turn is not None:  # from now on it is deleted with the turn
             database.execute("UPDATE media SET held_until = '' WHERE number = ?", row)
         add = "INSERT INTO media_uses (medium, turn, journaled) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"

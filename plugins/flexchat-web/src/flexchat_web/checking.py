@@ -7,6 +7,7 @@ import contextlib
 import functools
 import json
 import math
+import mmap
 import re
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -43,28 +44,33 @@ _INTEGER = re.compile(r"-?[0-9]{1,15}")
 _BOOLEANS = {"true": True, "false": False}
 
 
-async def read_body(request: Request, *, max_bytes: int, seconds: float) -> bytearray:
-    """Return a request's body.
+async def read_body(request: Request, *, max_bytes: int, seconds: float) -> bytearray | memoryview:
+    """Return a request's body: a long one of known length in memory of its own, which is free again with it.
 
     Raises:
         ApiError: 413: it is longer than max_bytes; 408: it took longer than the seconds.
         ClientDisconnect: The client left.
     """
-    length = request.headers.get("content-length", "")
-    if length.isascii() and length.isdigit() and int(length[:20]) > max_bytes:
+    header = request.headers.get("content-length", "")
+    length = int(header[:20]) if header.isascii() and header.isdigit() else 0
+    if length > max_bytes:
         raise _too_large(max_bytes)
-    body = bytearray()
+    body, room, size = bytearray(), mmap.mmap(-1, length) if length > QUICK_BYTES else None, 0
     try:
         async with asyncio.timeout(seconds), contextlib.aclosing(request.stream()) as pieces:
             async for piece in pieces:
-                body += piece
-                if len(body) > max_bytes:
+                size += len(piece)
+                if size > (length if room is not None else max_bytes):
                     raise _too_large(max_bytes)
+                if room is None:
+                    body += piece
+                else:
+                    room.write(piece)
     except TimeoutError:
         raise ApiError(
             408, f"the body did not arrive within {seconds:g} seconds; send it again", headers={"connection": "close"}
         ) from None
-    return body
+    return body if room is None else memoryview(room)[:size]
 
 
 async def arriving(request: Request, *, seconds: float) -> AsyncGenerator[bytes, None]:
@@ -172,7 +178,7 @@ class Route:
         kind = content_type.partition(";")[0].strip().lower()
         return uploads.get(kind) or uploads.get("*/*")
 
-    def body(self, raw: bytes | bytearray, content_type: str) -> Unread:
+    def body(self, raw: bytes | bytearray | memoryview, content_type: str) -> Unread:
         """Return a request's body with the operation's requirements on it."""
         schema, required, refusal = self.operation.body, self.operation.body_required, self.operation.refusal
         short, texts = _apart_from_texts(raw) if len(raw) > QUICK_BYTES else (bytes(raw), {})
@@ -207,7 +213,7 @@ class Route:
         return values
 
 
-def _apart_from_texts(raw: bytes | bytearray) -> tuple[bytes, dict[str, str]]:
+def _apart_from_texts(raw: bytes | bytearray | memoryview) -> tuple[bytes, dict[str, str]]:
     """Return a body with marks in place of long texts in Base64, and these texts."""
     secret, short, texts, rest = secrets.token_hex(16), bytearray(), dict[str, str](), 0
     with memoryview(raw) as view:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Collection
 from contextlib import aclosing
@@ -68,7 +69,10 @@ async def receive_file(
         store, most = media_store(chat), chat.config.media.max_bytes
         reading = _Reading(pieces, what=what, declared=declared, name=name, most=most)
         if store is None:
-            data = b"".join([piece async for piece in reading])
+            gathered = io.BytesIO()
+            async for piece in reading:
+                gathered.write(piece)
+            data = gathered.getvalue()
             digest = hashlib.sha256(data).hexdigest()
             upload.files[digest] = data
         else:

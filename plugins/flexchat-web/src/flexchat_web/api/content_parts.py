@@ -95,10 +95,15 @@ class ContentReader:
             own = {"url": own} if isinstance(own, str) else {"file_id": part.get("file_id"), **(own or {})}
         if not isinstance(own, Mapping):
             raise refused(place, "this is an object with the content of the part")
+        own = {**own}
+        # The request holds the text no longer: it is let go of once it is decoded, before its bytes are copied.
+        for holder in (part.get(kind), part):
+            if isinstance(holder, dict):
+                holder.clear()
         name = own.get("filename")
         if kind == "input_audio":
             declared = f"audio/{_text(own.get('format'), f'{place}.format')}"
-            data = decoded(_text(own.get("data"), f"{place}.data"), f"{place}.data")
+            data = decoded(_text(own.pop("data", None), f"{place}.data"), f"{place}.data")
         else:
             data, declared = await self._content(own, place)
         self._bytes_left -= len(data)
@@ -109,8 +114,8 @@ class ContentReader:
             raise refused(place, f"this is {checked.mime_type}, not an image")
         return checked
 
-    async def _content(self, own: Mapping[str, Any], place: str) -> tuple[bytes, str]:
-        """Return the bytes of an image or a file, and the type that is declared for them."""
+    async def _content(self, own: dict[str, Any], place: str) -> tuple[bytes, str]:
+        """Return the bytes of an image or a file, taking a text in Base64 out, and the type that is declared."""
         for key in ("url", "file_url", "file_data", "file_id"):
             value = own.get(key)
             if value is None:
@@ -119,10 +124,11 @@ class ContentReader:
             value = _text(value, at)
             if key == "file_id":
                 return await self._read_stored(value, at), ""
-            if match := _DATA_URL.match(value):
-                return decoded(value, at, start=match.end()), match[1]
-            if key == "file_data":
-                return decoded(value, at), ""
+            match = _DATA_URL.match(value)
+            if match or key == "file_data":
+                start, declared = (match.end(), match[1]) if match else (0, "")
+                del value, match
+                return decoded(own.pop(key), at, start=start), declared
             return await self._fetch(value, at), ""
         raise refused(place, "it has neither a URL nor data")
 

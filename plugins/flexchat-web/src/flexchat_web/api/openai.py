@@ -60,6 +60,8 @@ MAX_RECENT = 10_000
 LONG_CHARS = 4096
 """The length from which a text stands for itself in the digest of a request as its own digest."""
 
+_STEP_CHARS = 2**16
+
 _OPTIONS = ("max_tokens", "temperature", "top_p", "stop", "seed", "reasoning_effort", "tool_choice")
 _UNREAD = (
     "frequency_penalty",
@@ -200,7 +202,12 @@ def digest_of(tenant: str, body: Any) -> bytes:
 def _in_short(value: Any) -> Any:
     """Return JSON data with digests in place of long texts, of which JSON would be several copies."""
     if isinstance(value, str):
-        return value if len(value) < LONG_CHARS else hashlib.sha256(value.encode()).hexdigest()
+        if len(value) < LONG_CHARS:
+            return value
+        digest = hashlib.sha256()
+        for at in range(0, len(value), _STEP_CHARS):
+            digest.update(value[at : at + _STEP_CHARS].encode())
+        return digest.hexdigest()
     if isinstance(value, list):
         return [*map(_in_short, value)]
     return {key: _in_short(item) for key, item in value.items()} if isinstance(value, dict) else value
