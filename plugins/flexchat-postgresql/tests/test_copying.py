@@ -1,6 +1,7 @@
 """Copies of the tables, and schemas that two versions share."""
 
 import attrs
+import psycopg
 import pytest
 from flexchat import ConversationTurn, UserMessage
 from flexchat.store import JournaledTurn, JournalEntry, StorageError
@@ -96,6 +97,39 @@ async def test_versions_share_a_schema_that_the_newer_one_only_adds_to(dsn, sche
     async with newest.transaction(write=True) as connection:
         await connection.execute("DROP SCHEMA {s} CASCADE")
     for each in (older, newer, newest):
+        await each.aclose()
+
+
+async def test_a_step_that_makes_programs_too_old_ends_connections_of_its_schema_alone(dsn, schema):
+    def version(name, steps):
+        made = PostgresqlConfig(dsn=dsn, schema=f"{schema}{name}", pool_size=1)
+        return Connections(made, name="t", part="p", steps=steps, error=StorageError)
+
+    async def process(connections):
+        async with connections.transaction() as connection:
+            return (await connection.row("SELECT pg_backend_pid()"))[0]
+
+    steps = ["CREATE TABLE {s}.a (x int)", "ALTER TABLE {s}.a ADD COLUMN y int"]
+    elsewhere, same, newer = version("e", steps[:1]), version("s", steps[:1]), version("s", steps)
+    before = await process(elsewhere)
+    await process(same)
+    listening = await same.listen()
+    another = await elsewhere.listen()
+
+    await newer.migrate()
+
+    assert await process(elsewhere) == before
+    await another.execute("SELECT 1")
+    with pytest.raises(psycopg.OperationalError):
+        await listening.execute("SELECT 1")
+    with pytest.raises(StorageError, match="newer FlexChat"):
+        await process(same)
+    for raw in (listening, another):
+        await raw.close()
+    for each in (newer, elsewhere):
+        async with each.transaction(write=True) as connection:
+            await connection.execute("DROP SCHEMA {s} CASCADE")
+    for each in (elsewhere, same, newer):
         await each.aclose()
 
 

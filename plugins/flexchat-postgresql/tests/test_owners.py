@@ -64,7 +64,7 @@ async def test_a_lease_is_renewed_over_a_new_connection_where_the_old_one_broke(
     in_a_thread(store.renewer.renew, "a", 600.0)
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'flexchat lease'"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'flexchat lease %'"
         )
     in_a_thread(store.renewer.renew, "b", 600.0)
     assert alive(dsn, schema) == ["a", "b"]

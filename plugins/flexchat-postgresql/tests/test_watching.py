@@ -34,7 +34,7 @@ async def watching(store):
 
 def watchers(dsn):
     with psycopg.connect(dsn) as connection:
-        query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'flexchat watch'"
+        query = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'flexchat watch %'"
         return connection.execute(query).fetchone()[0]
 
 

@@ -34,9 +34,11 @@ Row = tuple[Any, ...]
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _WRITE_SOON = _WRITE + "; SET LOCAL synchronous_commit = off"
+# Older programs have the three names. If such a one uses another schema, it connects again and goes on.
 _DISCONNECT: LiteralString = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
-    AND usename = current_user AND application_name LIKE 'flexchat%' AND pid <> pg_backend_pid()"""
+    AND usename = current_user AND pid <> pg_backend_pid()
+    AND (application_name LIKE %s OR application_name IN ('flexchat', 'flexchat watch', 'flexchat lease'))"""
 _ON_DISK = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 # Held while tables are created or migrated: several processes may start at the same time.
 _LOCK = 0x666C6578
@@ -111,13 +113,18 @@ class Connections:
         self._setup = setup
         self._config, self._name, self._part, self._steps, self._error = config, name, part, steps, error
         self._schema = sql.Identifier(config.schema)
-        # Channels belong to the database, and their names may be no longer than a schema's.
-        self.channel = f"flexchat_{hashlib.sha256(config.schema.encode()).hexdigest()[:16]}"
+        # Names of channels and applications belong to the database, and may be no longer than a schema's.
+        self._mark = hashlib.sha256(config.schema.encode()).hexdigest()[:16]
+        self.channel = f"flexchat_{self._mark}"
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = 0
         self._idle: list[Raw] = []
         self._statements: dict[str, sql.SQL] = {}
         self._is_ready = self._is_closed = False
+
+    def application_name(self, purpose: str = "store") -> str:
+        """Return what pg_stat_activity shows of a connection: its purpose, and a digest of the schema."""
+        return f"flexchat {purpose} {self._mark}"
 
     def compose(self, text: LiteralString, **parts: sql.Composable) -> sql.SQL:
         """Compose a statement, replacing {s} with the schema."""
@@ -245,7 +252,7 @@ class Connections:
         with self.explaining():
             # The server may vanish without a word, and a connection that only listens would not find out.
             alive = {"keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count": 3}
-            raw = await self._connect(application_name="flexchat watch", **alive)
+            raw = await self._connect(application_name=self.application_name("watch"), **alive)
             try:
                 await raw.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.channel)))
             except BaseException:
@@ -332,7 +339,7 @@ class Connections:
                 self._config.dsn,
                 autocommit=True,
                 prepare_threshold=None,
-                **{"application_name": "flexchat", **settings},
+                **{"application_name": self.application_name(), **settings},
             )
             try:
                 await raw.execute(_ON_DISK)
@@ -414,7 +421,8 @@ class Connections:
                 if version > oldest:
                     await connection.execute(_RECORD_VERSION, (f"{self._part} steps", version))
             if was_there and oldest > state.oldest:
-                await connection.execute(_DISCONNECT)  # programs that are too old now find that out as they reconnect
+                # Programs that are too old now find that out as they reconnect.
+                await connection.execute(_DISCONNECT, (self.application_name("%"),))
         await connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
 
     @contextlib.contextmanager

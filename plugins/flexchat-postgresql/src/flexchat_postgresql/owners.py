@@ -112,7 +112,7 @@ class Renewer:
             self._config.dsn,
             autocommit=True,
             prepare_threshold=None,
-            application_name="flexchat lease",
+            application_name=self._connections.application_name("lease"),
             connect_timeout=seconds,
             tcp_user_timeout=seconds * 1000,
         )
