@@ -7,6 +7,7 @@ was killed: in a tool, in a tool that honours keys, and while its model was aske
 
 import base64
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 from flexchat import EffectUnknownError, FlexChat, MediaPart, ToolContext, WithMedia, tool
@@ -48,9 +49,14 @@ EFFECTS = [  # the newest first
 ]
 
 
-def dated_now(dump):
+def dated_now(dump, written="2026-11-27T10:55:59"):
     """Return the dump as if it had been written a minute ago: a day later its callers' keys would have expired."""
-    return dump.replace("2026-11-27T10:55", f"{datetime.now(UTC) - timedelta(minutes=1):%Y-%m-%dT%H:%M}")
+    later = datetime.now(UTC).replace(tzinfo=None) - timedelta(minutes=1) - datetime.fromisoformat(written)
+
+    def shift(match):
+        return f"{datetime.fromisoformat(match[0]) + later:%Y-%m-%dT%H:%M:%S}"
+
+    return re.sub(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d", shift, dump)
 
 
 class KeptDatabase:

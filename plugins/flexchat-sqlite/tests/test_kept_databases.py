@@ -4,13 +4,16 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import kept_before_sums
 import kept_database
 import pytest
+from flexchat.conversations.effect_rows import seconds_since_boot
 from flexchat.domain.journal import JournaledTurn, JournalEntry
 from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import JournalConformance, PendingConformance
 
-DUMP = Path(__file__).with_name("kept_2026_11.sql").read_text(encoding="utf-8")
+HERE = Path(__file__).parent
+DUMP = (HERE / "kept_2026_11.sql").read_text(encoding="utf-8")
 
 
 def restore(path):
@@ -30,6 +33,35 @@ async def store(tmp_path):
 @pytest.mark.parametrize("check", kept_database.CHECKS)
 async def test_a_kept_database_is_read_and_resumed(store, check):
     await check(store)
+
+
+class KeptBeforeSums:
+    """A store of 17 steps, opened and migrated today."""
+
+    def __init__(self, path):
+        self._path = path
+        self._execute((HERE / "kept_2026_11_28.sql").read_text(encoding="utf-8"))
+        self.end_owners()
+        its_owner = "SELECT owner FROM journal_turns WHERE conversation = 'running'"
+        self._execute(f"UPDATE owners SET renewed = {seconds_since_boot()}, lease = 600 WHERE owner = ({its_owner})")
+        self.store = SqliteConversations(path)
+
+    def _execute(self, script):
+        with closing(sqlite3.connect(self._path)) as database:
+            database.executescript(kept_before_sums.dated_now(script))
+
+    def end_owners(self):
+        self._execute("UPDATE owners SET renewed = 0, lease = 0")
+
+    def write_as_older(self):
+        self._execute((HERE / "older_2026_11_28.sql").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("check", kept_before_sums.CHECKS)
+async def test_a_database_from_before_the_sums_is_read_and_resumed(tmp_path, check):
+    kept = KeptBeforeSums(tmp_path / "kept.db")
+    await check(kept)
+    await kept.store.aclose()
 
 
 def emptied(folder: Path) -> SqliteConversations:
