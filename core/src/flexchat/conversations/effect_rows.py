@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Literal
 
 import attrs
@@ -31,6 +33,15 @@ def seconds_since_boot() -> float:
     Uses a clock that keeps running while the machine sleeps, if there is one: others may take over meanwhile.
     """
     return time.monotonic() if _SINCE_BOOT is None else time.clock_gettime(_SINCE_BOOT)
+
+
+@functools.cache
+def boot_id() -> str:
+    """Return what identifies this boot of the machine, for rows; empty where the system has no such file."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+    except OSError:
+        return ""
 
 
 def now_text() -> str:

@@ -175,6 +175,11 @@ TABLES: LiteralString = """
     END $$
     """
 
+# What a machine last saw of the database's clock, with the time since its boot then, both in microseconds.
+LOOKS: LiteralString = """
+    CREATE TABLE {s}.counter_looks (boot text COLLATE "C" PRIMARY KEY, clock bigint NOT NULL, uptime bigint NOT NULL)
+    """
+
 _RESERVE: LiteralString = (
     "SELECT * FROM {s}.reserve_counters(%(id)s, %(owner)s, %(labels)s, %(worst)s, %(charges)s, %(wait)s, %(expected)s)"
 )
@@ -182,6 +187,12 @@ _RESERVE: LiteralString = (
 _SETTLE: LiteralString = (
     "SELECT {s}.settle_counters(%(id)s, %(amounts)s, %(sums)s), set_config('synchronous_commit', 'off', true)"
 )
+_LAST_LOOK: LiteralString = "SELECT clock, uptime FROM {s}.counter_looks WHERE boot = %s"
+_LOOK: LiteralString = """
+    INSERT INTO {s}.counter_looks AS last VALUES (%s, %s, %s)
+    ON CONFLICT (boot) DO UPDATE SET clock = excluded.clock, uptime = excluded.uptime
+    WHERE last.uptime < excluded.uptime"""
+_LOOK_US = 60_000_000  # between two looks of a process that are stored
 _DRIFT_US = 2_000_000  # between two looks at the clock, beside a hundredth of the time; more is a jump
 _FORGET_US = 62 * 86_400_000_000  # after the end of a period: longer than any
 
@@ -189,12 +200,14 @@ _FORGET_US = 62 * 86_400_000_000  # after the end of a period: longer than any
 class PostgresqlCounters:
     """CounterStore in PostgreSQL.
 
-    A process compares the database's clock with its own time since boot, to notice that it was set forward.
+    A process compares the database's clock with the machine's time since boot, to notice that it was set forward, at
+    first with what the last process on its machine saw.
     """
 
     def __init__(self, connections: Connections, renewer: Renewer) -> None:
         self._connections, self._renewer = connections, renewer
-        self._seen: tuple[int, float] | None = None  # the database's clock, and the time since boot then
+        self._seen: tuple[int, int] | None = None  # the database's clock, and the time since boot then
+        self._stored = -_LOOK_US  # the time since boot of the look that was last stored
 
     async def reserve(
         self,
@@ -228,14 +241,20 @@ class PostgresqlCounters:
         return await self._connections.repeated(reserve, alone=True)
 
     async def _take(self, connection: Connection, values: Mapping[str, object]) -> Refusal | None:
+        if self._seen is None and effect_rows.boot_id():
+            self._seen = await connection.row(_LAST_LOOK, (effect_rows.boot_id(),))
         expected = None
         if self._seen is not None:
-            passed_us = (effect_rows.seconds_since_boot() - self._seen[1]) * 1e6
+            passed_us = _uptime_us() - self._seen[1]
             expected = self._seen[0] + round(passed_us * 1.01) + _DRIFT_US
         row = await connection.row(_RESERVE, {**values, "expected": expected})
         assert row is not None
         key, left, wait_us, now = row
-        self._seen = now, effect_rows.seconds_since_boot()
+        self._seen = now, _uptime_us()
+        has_jumped = expected is not None and now > expected
+        if effect_rows.boot_id() and (has_jumped or self._seen[1] - self._stored >= _LOOK_US):
+            self._stored = self._seen[1]
+            await connection.execute(_LOOK, (effect_rows.boot_id(), *self._seen))
         if key is None:
             return None
         return Refusal(key=key, left=left, retry_after_s=None if wait_us is None else wait_us / 1e6)
@@ -266,6 +285,10 @@ class PostgresqlCounters:
     def renew(self, owner: str, lease_s: float) -> None:
         """Extend an owner's lease; see CounterStore."""
         self._renewer.renew(owner, lease_s)
+
+
+def _uptime_us() -> int:
+    return round(effect_rows.seconds_since_boot() * 1e6)
 
 
 def _json(values: Mapping[str, object]) -> str:

@@ -243,6 +243,7 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
     ALTER TABLE {s}.journal_turns ADD COLUMN format int NOT NULL DEFAULT 1
     """,
     sums.TABLES,
+    counters.LOOKS,
 )
 
 COMPATIBLE_FROM = 12
@@ -251,6 +252,7 @@ before and after it can share a database; one that removes or changes something 
 
 AFTER_RESTORE: tuple[tuple[LiteralString, tuple[str | int, ...]], ...] = (
     ("DELETE FROM {s}.owners", ()),
+    ("DELETE FROM {s}.counter_looks", ()),  # at the clock of another server
     (
         "UPDATE {s}.effects SET state = 'unknown', note = %s WHERE state IN ('claimed', 'pending')",
         (effect_rows.RESTORED_EFFECT,),

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 from flexchat.conversations.counter_rows import CounterRow, take_charges
-from flexchat.conversations.effect_rows import seconds_since_boot
+from flexchat.conversations.effect_rows import boot_id, seconds_since_boot
 from flexchat.domain.counters import Charge, HourlySum, Refusal, hour_text
 
 from .database import Database
@@ -52,7 +50,6 @@ _STORE += "held = excluded.held, until = excluded.until"
 _SETTLE = "UPDATE counters SET used = used + ?, held = held - ? WHERE key = ? AND until = ?"
 _ADD = "INSERT INTO counter_sums VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = value + excluded.value"
 
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _DRIFT_US = 2_000_000  # between two looks at the clock; more is a jump
 _FORGET_US = 62 * 86_400_000_000  # after the end of a period: longer than any
 _NO_TICKET = 2**62
@@ -69,7 +66,6 @@ class SqliteCounters:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._boot: str | None = None
 
     async def reserve(
         self,
@@ -192,21 +188,17 @@ class SqliteCounters:
 
     def _now(self, database: sqlite3.Connection) -> tuple[int, int]:
         """Return the time, and when the clock was last set forward, in microseconds since 1970."""
-        if self._boot is None:
-            self._boot = ""
-            with contextlib.suppress(OSError):
-                self._boot = _BOOT_ID.read_text()
         now = time.time_ns() // 1000
         booted = now - round(seconds_since_boot() * 1e6)
         row = database.execute("SELECT boot, booted, jumped FROM counter_clock").fetchone()
-        if row is not None and row[0] == self._boot and abs(booted - row[1]) < _DRIFT_US:
+        if row is not None and row[0] == boot_id() and abs(booted - row[1]) < _DRIFT_US:
             return now, row[2]
         # Of another boot, the time says nothing: only the clock then shows how long the machine was off. A jump in the
         # future is one that was set back.
-        has_jumped = row is not None and row[0] == self._boot and booted > row[1]
+        has_jumped = row is not None and row[0] == boot_id() and booted > row[1]
         jumped = 0 if row is None else now if has_jumped else min(row[2], now)
         database.execute("DELETE FROM counter_clock")
-        database.execute("INSERT INTO counter_clock VALUES (?, ?, ?)", (self._boot, booted, jumped))
+        database.execute("INSERT INTO counter_clock VALUES (?, ?, ?)", (boot_id(), booted, jumped))
         return now, jumped
 
     @staticmethod
