@@ -91,7 +91,7 @@ async def fill(store, count, monkeypatch, seed=1):
         row, state, entries, ended = make_turn(dice, number)
         monkeypatch.setattr("flexchat_sqlite.journal.now_text", lambda ended=ended: text_of(ended))
         await store.journal.write(row, entries[:1], lease_s=60)
-        turn = ConversationTurn(id=row.id, messages=(UserMessage(content="hello"),))
+        turn = ConversationTurn(id=row.id, messages=(UserMessage(content="hello"),), at=text_of(ended))
         end = TurnEnd(turn=row, entries=tuple(entries[1:]), state=state)
         await store.append("c", turn, tenant=row.tenant, end=end)
 
