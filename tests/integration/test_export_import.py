@@ -199,7 +199,7 @@ def test_the_corpus_comes_back_from_another_sqlite_store(corpus, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_corpus_comes_back_from_postgresql(corpus, tmp_path, dsn, schema):
+def test_the_corpus_comes_back_from_postgresql(corpus, tmp_path, dsn, schema):  # noqa: F811
     table = f'provider = "postgresql"\ndsn = "{dsn}"\nschema = "{schema}"'
     check_both_ways(corpus[0], Installation(tmp_path / "second", table), corpus[1])
 
