@@ -97,7 +97,7 @@ async def spend_with_litellm(options):
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).lower()
-                await reader.readexactly(int(head.partition(b"content-length:")[2].split(b"\r\n")[0]))
+                await reader.readexactly(int(head.partition(b"content-length:")[2].split(b"\r\n")[0] or 0))
                 await asyncio.sleep(options.seconds)
                 read, written = random.randint(5, 200), random.randint(1, 50)
                 charged.append(charge(read, written, options.tiered))
