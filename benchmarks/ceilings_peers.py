@@ -8,7 +8,8 @@
 
 One process each. SpendLimits: its store for several processes is Redis; its store in memory is shared by all runs.
 LiteLLM: the proxy with a budget of one key, which a custom_auth module grants, since keys of its own need prisma's
-programs; its counters and reservations are in memory, and several proxies would share them by Redis. Usage and prices
+programs, and with the callback that settles, which it adds with a database only; its counters and reservations are in
+memory, and several proxies would share them by Redis. Usage and prices
 are those of ceilings.py (with --tiered, LiteLLM's tiered_pricing as well), and what was charged is what the model
 counted itself. A client gives up once it was refused 10 times, 0.1 s apart, as reservations of others end meanwhile.
 """
@@ -28,6 +29,9 @@ from pathlib import Path
 MAX_REFUSALS = 10
 AUTH = """
 from litellm.proxy._types import UserAPIKeyAuth, hash_token
+from litellm.proxy.hooks.proxy_track_cost_callback import _ProxyDBLogger
+
+settling = _ProxyDBLogger()
 
 
 async def check(request, api_key):
@@ -126,7 +130,7 @@ async def spend_with_litellm(options):
             "custom_auth": "granting.check",
             "custom_auth_run_common_checks": True,
         },
-        "litellm_settings": {"num_retries": 0},
+        "litellm_settings": {"num_retries": 0, "callbacks": "granting.settling"},
     }
     with tempfile.TemporaryDirectory() as name, socket.socket() as unused:
         folder = Path(name)
@@ -145,7 +149,7 @@ async def spend_with_litellm(options):
             headers = {"Authorization": "Bearer sk-1"}
             address = f"http://127.0.0.1:{port}"
             async with httpx.AsyncClient(base_url=address, headers=headers, timeout=120) as client:
-                request = {"model": "m", "max_tokens": 50, "messages": [{"role": "user", "content": "Hello? " * 90}]}
+                request = {"model": "m", "max_tokens": 50, "messages": [{"role": "user", "content": "Hello? " * 120}]}
 
                 async def ask():
                     answer = await client.post("/v1/chat/completions", json=request)

@@ -440,7 +440,8 @@ class Call:
             policy: What requires the approval, JSON data: with another policy, the call needs another approval.
         """
         tool = self.tool
-        definition = None if tool is None else attrs.asdict(tool)
+        # A field that is added later, as pinned was, is left out, or an upgrade would void replies of before.
+        definition = None if tool is None else attrs.asdict(tool, filter=lambda field, _: field.name != "pinned")
         site = [self.turn.tenant, self.turn.conversation, self.turn.id, self.path]
         text = json.dumps([site, definition, policy], sort_keys=True, skipkeys=True, default=_stable_repr)
         arguments = self.arguments if not isinstance(self.arguments, Mapping) else dict(self.arguments)
