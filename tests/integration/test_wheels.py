@@ -28,8 +28,9 @@ pytestmark = pytest.mark.slow
 def wheels(tmp_path_factory):
     """The wheel of each package, by its canonical name."""
     folder = tmp_path_factory.mktemp("wheels")
-    build = ["wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", folder, *PACKAGES]
-    subprocess.run([sys.executable, "-m", "pip", "-q", *build], check=True)
+    # By the packages' backend itself, in one process: pip takes twenty times as long.
+    build = "import os, sys, hatchling.build as b; [(os.chdir(p), b.build_wheel(sys.argv[1])) for p in sys.argv[2:]]"
+    subprocess.run([sys.executable, "-c", build, folder, *PACKAGES], check=True)
     return {canonicalize_name(wheel.name.partition("-")[0]): wheel for wheel in folder.glob("*.whl")}
 
 
