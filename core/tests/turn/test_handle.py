@@ -47,6 +47,17 @@ async def test_it_runs_to_its_end_without_a_listener_and_tells_it_all_afterwards
         assert await events_of(handle, len(found) - 1) == found[-1:]
 
 
+@pytest.mark.parametrize("kept", [{}, {"conversation": "c"}], ids=["", "kept"])
+async def test_a_reduced_handle_has_its_last_event_and_is_as_kept_as_before(tmp_path, kept):
+    async with chat_of(says("Hello there"), conversations={"path": str(tmp_path / "c.db")}) as chat:
+        handle = chat.start("Hi", **kept)
+        end = await handle.last()
+        reduced = handle.reduce_to(end)
+        assert (reduced.id, reduced.info, reduced.is_ended) == (handle.id, handle.info, True)
+        assert reduced.is_kept == handle.is_kept == bool(kept)
+        assert (await reduced.result(), (await events_of(reduced))[-1]) == (end.turn, end)
+
+
 async def test_its_events_are_those_of_a_stream():
     async with chat_of(says("a b c"), says("a b c")) as chat:
         streamed = [type(event) async for event in chat.stream("Hi")]

@@ -18,6 +18,9 @@ class TurnHandle:
 
     Listening is optional, and possible at any time and from any event on. The turn never waits for its listeners.
     Its events are numbered from 1; the last is TurnFinished, TurnFailed or TurnCancelled.
+
+    Attributes:
+        is_kept: Whether its steps are written to a journal, so that it can be interrupted and resumed.
     """
 
     def __init__(self, turn: ActiveTurn, event_log: EventLog[StreamEvent], work: Work) -> None:
@@ -25,6 +28,7 @@ class TurnHandle:
         self._log = event_log
         self._turn: ActiveTurn | None = turn
         self._journal = turn.journal
+        self.is_kept = turn.journal is not None
         self._task: asyncio.Task[Turn] = asyncio.get_running_loop().create_task(work(turn))
         self._task.add_done_callback(self._ended)
 
@@ -32,11 +36,6 @@ class TurnHandle:
     def id(self) -> str:
         """The turn's id: 32 hexadecimal digits."""
         return self.info.id
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether its steps are written to a journal, so that it can be interrupted and resumed."""
-        return self._journal is not None
 
     @property
     def is_resumed(self) -> bool:
@@ -131,6 +130,10 @@ class TurnHandle:
         assert self._journal is not None, "only a turn that is kept keeps events"
         await self._journal.add_events(events, forget=forget)
 
+    def reduce_to(self, end: End) -> TurnHandle:
+        """Return a handle that holds this last event of the turn, which has ended, and nothing else of it."""
+        return ReplayedTurn(end, is_kept=self.is_kept)
+
     def when_ended(self, callback: Callable[[TurnHandle], object]) -> None:
         """Call something once the turn has ended."""
         self._task.add_done_callback(lambda _: callback(self))
@@ -152,9 +155,10 @@ class TurnHandle:
 class ReplayedTurn(TurnHandle):
     """A turn that has ended before. Its events are made from its record: its tool calls, the answer, and the end."""
 
-    def __init__(self, end: End) -> None:
+    def __init__(self, end: End, *, is_kept: bool = False) -> None:
         self.info = end.info
         self._turn = self._journal = None
+        self.is_kept = is_kept
         self._log: EventLog[StreamEvent] = EventLog()
         for event in _replayed(end):
             self._log.add(event)

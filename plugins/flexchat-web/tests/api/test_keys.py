@@ -5,7 +5,8 @@ import threading
 
 import httpx
 import pytest
-from flexchat_sdk import ProviderConnectionError, ProviderRateLimitError, TextDelta
+from flexchat import AssistantMessage, MediaPart
+from flexchat_sdk import ChatResult, ProviderConnectionError, ProviderRateLimitError, TextDelta, TextPart
 from flexchat_testing import ScriptedProvider, calls, says
 
 KEY = {"idempotency-key": "order-17"}
@@ -93,6 +94,21 @@ async def test_a_repeated_request_gets_the_first_answer(paying, path, body):
         k: v for k, v in first.json().items() if k not in drop
     }
     assert len(await effects(client)) == 1
+
+
+async def test_a_repetition_has_the_image_that_the_model_made(told):
+    """It is in the turn's last event, where the messages are not held any more."""
+    del told.tables["conversations"]
+    image = MediaPart(kind="image", mime_type="image/gif", data=b"GIF89a" + bytes(20))
+    told.says(ChatResult(message=AssistantMessage(parts=(TextPart(text="Here."), image)), finish_reason="stop"))
+    client = await told.client()
+
+    first, again = [(await client.post(CHAT[0], json=CHAT[1], headers=KEY)).json() for _ in range(2)]
+
+    assert first == again
+    assert first["turn"]["media"][0]["data"].startswith("R0lGODlh")
+    cancelled = await client.post(f"/api/turns/{first['turn']['id']}/cancel")
+    assert cancelled.json()["turn"]["media"] == first["turn"]["media"]
 
 
 @pytest.mark.slow

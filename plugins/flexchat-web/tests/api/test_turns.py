@@ -15,7 +15,10 @@ from web_leftovers import leave_turn
 from web_streams import begin, heard, join, until
 
 WEATHER = ("get_weather", {"city": "Rome"})
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(8) + b"\x00\x00\x00\x01\x00\x00\x00\x01" + bytes(200)
 LONG = " ".join(f"word{number}" for number in range(150))
+MAX_LEFT_COPIES = 0.3
+"""Of an image, in memory once turns with it have ended."""
 
 
 class Slowly(ScriptedProvider):
@@ -488,3 +491,38 @@ async def test_a_thousand_turns_left_by_their_listeners_leave_nothing(told, wait
     after = await there_is()
     assert (after[0] <= before[0] + 1, after[1] <= before[1] + 2, len(turns) <= turns_module.MAX_ENDED) == (True,) * 3
     assert second - first < 200_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ends", ["turn", "error"])
+@pytest.mark.parametrize("is_stored", [False, True], ids=["", "stored"])
+async def test_an_ended_turn_is_joined_whole_while_its_media_are_not_held(told, listening, is_stored, ends):
+    if not is_stored:
+        del told.tables["conversations"]
+
+    def fail(messages, options):
+        raise ProviderOverloadedError("busy")
+
+    model = told.says(*[says("Look.") if ends == "turn" else calls(WEATHER), "Seen." if ends == "turn" else fail] * 5)
+    client, size, streams = await listening(), 2_000_000, []
+
+    async def send(size):
+        files = {"file": ("photo.png", PNG + random.randbytes(size), "image/png")}
+        async with client.stream("POST", "/chat/api", data={"prompt": "?", "stream": "true"}, files=files) as response:
+            streams.append(await heard(response))
+        model.requests.clear()
+
+    await send(1_000)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for _ in range(3):
+            await send(size)
+        await send(1_000)  # the server has ended the request before
+        gc.collect()
+        left = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert left / size <= MAX_LEFT_COPIES, f"{left / size:.2f} copies of one of three images are left"
+    assert [stream[-1][1] for stream in streams] == [ends] * 5
+    assert [await join(client, stream[0][2]["id"]) for stream in streams] == streams

@@ -123,8 +123,7 @@ async def _chat(call: Call) -> Reply:
     headers = REPLAYED if is_repeat else {}
     if not is_stream:
         with turns.listening(joined):
-            ended, is_kept = await joined.handle.result(), joined.handle.is_kept and joined.media is not None
-            return await _answered(call, turn_data(ended, is_kept=is_kept), headers)
+            return await _answered(call, joined.data_of(await joined.handle.result()), headers)
     if turns.find(joined.handle.id, call.tenant) is None:
         return Stream(replayed(joined), headers)
     return Stream(begun(turns, call.tenant, joined=joined), headers, stopped=stopped)

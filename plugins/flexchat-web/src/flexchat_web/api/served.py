@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import attrs
 import flexchat
@@ -28,7 +30,7 @@ from ..problems import ApiError
 from ..sending import encoded
 from ..uploads import media_store
 from .errors import problem_of
-from .events import event_of, media_of
+from .events import event_of, media_of, turn_data
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +83,7 @@ class ServedTurn:
     problem: ApiError | None = None
     questions: int = 0
     media: MediaStore | None = None
+    _is_reduced: bool = False
     _is_written: bool = True
     _over: asyncio.Event = attrs.field(factory=asyncio.Event)
 
@@ -113,6 +116,28 @@ class ServedTurn:
     def is_asking(self) -> bool:
         """Whether it waits for a reply that may come at any time: it is suspended if none comes soon."""
         return self.handle.is_kept and self.questions > 0
+
+    def reduce(self) -> None:
+        """Drop the turn's messages, and with them its media: of the ended turn, clients get what the log has."""
+        end = self.handle.end
+        if end is None:
+            return
+        calls = end.turn.response.tool_calls
+        if calls is not None:
+            calls = tuple(attrs.evolve(each, result=attrs.evolve(each.result, media=())) for each in calls)
+        response = attrs.evolve(end.turn.response, messages=(), tool_calls=calls)
+        end = attrs.evolve(end, turn=attrs.evolve(end.turn, response=response))
+        if isinstance(end, flexchat.TurnFailed) and self.problem is not None:
+            end = attrs.evolve(end, error=self.problem)  # the error itself refers to the messages
+        self.handle, self._is_reduced = self.handle.reduce_to(end), True
+
+    def data_of(self, turn: flexchat.Turn) -> Mapping[str, Any]:
+        """Return the data for clients of this turn, which has ended."""
+        last = self.log.last
+        if self._is_reduced and last is not None and last.name == "turn":
+            data: Mapping[str, Any] = json.loads(last.data)  # with the media that its messages had
+            return data
+        return turn_data(turn, is_kept=self.handle.is_kept and self.media is not None)
 
     @contextlib.contextmanager
     def read(self) -> Iterator[None]:

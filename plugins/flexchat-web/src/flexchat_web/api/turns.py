@@ -22,7 +22,7 @@ from ..sending import encoded, ended
 from ..serving import Serving
 from ..shapes import TURN, record
 from ..uploads import media_store
-from .events import SUSPENDED, last_event, pending_data, turn_data
+from .events import SUSPENDED, last_event, pending_data
 from .served import LAST, ServedTurn
 
 log = logging.getLogger(__name__)
@@ -397,7 +397,9 @@ class Turns:
                 self._ended[id] = later
                 if turn.is_silent or turn.is_elsewhere:
                     self._forget(id)  # it is not requested any more, or continues in another process
-                elif len(self._ended) > MAX_ENDED:
+                else:
+                    turn.reduce()
+                while len(self._ended) > MAX_ENDED:
                     self._forget(next(iter(self._ended)))
 
     def _abandon_later(self, turn: ServedTurn) -> None:
@@ -554,7 +556,7 @@ async def cancel_turn(call: Call) -> Reply:
         ended_here = (await turn.handle.last()).turn
         # A suspended one has left this process before it could be cancelled.
         if ended_here.status not in ("suspended", "accepted"):
-            return Json({"turn": turn_data(ended_here)})
+            return Json({"turn": turn.data_of(ended_here)})
     async with call.serving.chat() as chat:
         with _unknown_turns():
             ended_turn = await chat.cancel_turn(id, tenant=call.tenant, by=call.user)
