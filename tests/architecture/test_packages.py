@@ -91,6 +91,15 @@ def test_a_package_whose_own_schemas_have_patterns_brings_what_runs_them(path):
         assert "regex" in core.extras
 
 
+@pytest.mark.parametrize("path", PYPROJECTS, ids=lambda p: p.parent.name)
+def test_the_extras_that_a_package_asks_for_exist(path):
+    """pip only warns of one that does not."""
+    extras = {facts["name"]: {*facts.get("optional-dependencies", {})} for facts in map(project, PYPROJECTS)}
+    needs = [Requirement(line) for line in project(path).get("dependencies", ())]
+    needs += [Requirement(line) for lines in project(path).get("optional-dependencies", {}).values() for line in lines]
+    assert [str(need) for need in needs if need.name in extras and not need.extras <= extras[need.name]] == []
+
+
 def test_constraints_hold_names_and_versions_only():
     """No address of a registry, no path, none of our own packages."""
     for line in (ROOT / "tests" / "constraints.txt").read_text().splitlines():

@@ -42,6 +42,12 @@ def test_the_unit_is_accepted_and_hardened(unit):
     assert float(level[1]) <= 2.5
 
 
+def test_units_of_one_machine_share_the_user_that_owns_their_folder(unit):
+    text = unit.read_text(encoding="utf-8")
+
+    assert re.search(r"^DynamicUser=yes\nUser=flexchat\nStateDirectory=flexchat\n", text, re.MULTILINE)
+
+
 def test_the_image_is_built_from_packages_of_this_checkout():
     text = (FOLDER / "Dockerfile").read_text(encoding="utf-8")
 
