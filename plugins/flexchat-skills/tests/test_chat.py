@@ -4,7 +4,7 @@ import json
 import os
 
 import pytest
-from flexchat import Reply
+from flexchat import Reply, ToolMessage
 from flexchat_cli.main import main
 from flexchat_testing import calls, says
 
@@ -143,6 +143,35 @@ async def test_they_hold_for_one_message(folder):
 
     assert outcomes(first)[0].startswith("# Skill: refunds")
     assert second.response.tool_calls[0].result.success
+
+
+async def test_they_hold_while_the_caller_runs_a_tool_of_its_own(folder):
+    """The turn ends with the caller's call; the next one continues the same message."""
+    (folder / "flexchat.toml").write_text(CONFIG.format(more='[conversations]\nprovider = "sqlite"\npath = "c.db"\n'))
+    look = {"name": "look", "description": "Look.", "parameters": {"type": "object"}}
+    async with chat_of(folder, calls(LOAD, ("look", {})), calls(TIME), says("Noon.")) as chat:
+        first = await chat.respond("Refund it.", caller_tools=[look], conversation="c")
+        seen = ToolMessage(tool_call_id=first.response.calls[0].id, name="look", content="seen")
+        second = await chat.respond("Refund it.", caller_tools=[look], conversation="c", continuation=[seen])
+
+    assert "the skill 'refunds'" in outcomes(second)[-1]
+
+
+async def test_they_are_those_of_the_skill_that_a_person_put_in_the_place_of_another(folder):
+    approvals = '[[approvals]]\ntools = ["load_skill"]\n'
+    kept = '[conversations]\nprovider = "sqlite"\npath = "c.db"\n\n[questions]\nexpires = "1h"\n'
+    (folder / "flexchat.toml").write_text(CONFIG.format(more=approvals + kept))
+    replies = calls(("load_skill", {"name": "reports"})), calls(TIME), says("Done.")
+    async with chat_of(folder, *replies) as chat:
+        turn = await chat.respond("Report!", conversation="c")
+        yes = Reply(action="accept", content={"arguments": {"name": "refunds"}})
+        turn = await (await chat.answer(turn.pending[0].id, yes, by="ann")).result()
+        if turn.pending:  # shown again, with the arguments that run
+            turn = await (await chat.answer(turn.pending[0].id, Reply(action="accept"), by="ann")).result()
+
+    loaded, refused = outcomes(turn)
+    assert loaded.startswith("# Skill: refunds")
+    assert "the skill 'refunds'" in refused
 
 
 async def test_they_never_widen(folder):

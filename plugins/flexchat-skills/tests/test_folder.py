@@ -1,12 +1,17 @@
 """Folders of skills: nothing outside of a skill's own folder is ever read."""
 
 import os
+import sys
+import unicodedata
 
 import pytest
 from flexchat_skills.folder import read_folder
 from flexchat_skills.skill import MAX_FILE_BYTES, MAX_FILES, MAX_SKILL_BYTES
+from flexchat_skills.source import FolderPlace
 
 from .conftest import REFUNDS, write
+
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
@@ -64,6 +69,27 @@ def test_a_link_to_a_folder_outside_is_a_fault_and_is_not_followed(skills, tmp_p
         ("elsewhere", f"this skill is a link that leads outside of {skills}"),
         ("refunds/more", "this link leads outside of the skill's folder"),
     ]
+
+
+async def test_a_folder_may_spell_its_name_with_other_characters(skills):
+    """As macOS writes them: a letter, then its accent."""
+    spelled = unicodedata.normalize("NFD", "café"), unicodedata.normalize("NFC", "café")
+    content = REFUNDS.replace("name: refunds", f"name: {spelled[1]}")
+    write(skills / spelled[0] / "SKILL.md", content)
+
+    found, reported = read(skills)
+
+    place = FolderPlace(skills / found[spelled[1]].folder)
+    assert (await place.read("SKILL.md")).decode() == content
+    assert reported == []
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="such folders are one there")
+def test_two_folders_that_look_the_same_are_a_fault(skills):
+    for form in ("NFC", "NFD"):
+        write(skills / unicodedata.normalize(form, "café") / "SKILL.md", REFUNDS.replace("name: refunds", "name: café"))
+
+    assert [text for _, text in read(skills)[1]] == ["two skills are called 'café': their folders look the same"]
 
 
 def test_links_inside_the_skill_and_loops_do_no_harm(skills):

@@ -83,6 +83,26 @@ def test_a_wrong_rule_is_an_error(folder, capsys, words, problem):
     assert problem in capsys.readouterr().err
 
 
+def test_it_finds_what_the_user_may_use(folder, capsys):
+    path = folder / "flexchat.toml"
+    path.write_text(path.read_text() + '\n[roles.terminal]\ntools = ["findOrder", "track*"]\n')
+    assert main(["tools", "find", "createRefund"]) == 1
+    assert "nothing found among 1 deferred tool\n" in capsys.readouterr().err
+    path.write_text(path.read_text().replace(', "track*"', ""))
+    assert main(["tools", "find", "refund", "--rule", "support"]) == 2
+    assert "no tool that you may use is deferred in rule support" in capsys.readouterr().err
+    assert main(["can", "terminal", "find_tools"]) == 0
+    assert capsys.readouterr().out == "yes: no role need grant it\n"
+
+
+def test_it_shows_the_names_that_a_model_sees(folder, capsys):
+    tool = '[[tools.registry]]\nname = "post.letter"\ndescription = "Send a letter."\nparameters.type = "object"\n'
+    path = folder / "flexchat.toml"
+    path.write_text(f'{tool}implementation = {{ type = "mock", mock_response = "sent" }}\n\n{path.read_text()}')
+    assert main(["tools", "find", "letter"]) == 0
+    assert capsys.readouterr().out.startswith("post_letter  ")
+
+
 def test_nothing_is_found(folder, capsys):
     assert main(["--json", "tools", "find", "xylophone"]) == 1
     assert json.loads(capsys.readouterr().out) == []

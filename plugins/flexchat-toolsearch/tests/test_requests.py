@@ -129,6 +129,22 @@ async def test_a_call_without_its_schema_does_not_run_but_gets_it():
     assert sent(provider)[1] == ["find_tools", "ship_order"]
 
 
+async def test_the_error_of_an_unknown_tool_names_no_deferred_ones():
+    unknown = calls(("refund_paymnt", {}))
+    chat, _ = chat_of(find("parcel"), unknown, says("Sorry."), search={"above": 2, "hits": 1}, show=["cancel_order"])
+    async with chat:
+        turn = await chat.respond("Refund!")
+    hint = turn.tool_calls[1].result.hint
+    assert hint == "available tools: cancel_order, track_parcel, find_tools; find_tools finds others"
+
+
+async def test_a_call_without_its_schema_of_a_tool_that_may_not_be_used_gets_no_schema():
+    chat, _ = chat_of(calls(("refund_payment", {})), says("No."), search={"above": 2}, hooks=[NoRefunds()])
+    async with chat:
+        turn = await chat.respond("Refund!", principal=Principal("anna", []))
+    assert turn.tool_calls[0].result.explained() == "Not permitted: only the boss refunds"
+
+
 async def test_the_same_call_may_be_made_as_often_as_one_whose_schema_was_known():
     call = calls(("ship_order", {"a": 1}))
     chat, _ = chat_of(call, call, call, says("Shipped."), search={"above": 2})

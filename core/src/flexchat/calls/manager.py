@@ -178,7 +178,8 @@ class ToolManager:
 
     def refusal(self, info: TurnInfo, tool: ToolDefinition) -> str | None:
         """Return the reason for which a principal may not use a tool; None if it may."""
-        return None if tool.is_callers else self._parts.hooks.refusal(info, tool)
+        # What finds tools shows each principal its own: no role needs to grant it.
+        return None if tool.is_callers or tool is self._registry.finder else self._parts.hooks.refusal(info, tool)
 
     def permitted(self, tools: Iterable[ToolDefinition]) -> list[ToolDefinition]:
         """Return those of the tools that the current principal may use, for a listing of tools from elsewhere."""

@@ -44,6 +44,7 @@ from ..plugin.foreign import STILL_RUNNING, contained, run_in_thread
 from ..plugin.hooks import HookCall, ToolGate
 from ..schema.check import ArgumentChecker, CheckedArguments, load
 from ..schema.wording import joined, quoted
+from ..tools.deferral import FINDER
 from ..tools.registry import ToolRegistry
 from ..tools.sources import ToolSources
 from .outcomes import Outcomes, doubt, nothing_done, retry_after
@@ -131,10 +132,7 @@ class LookUp:
 
     def _not_found(self, call: Call) -> ToolResult:
         """Return the specified error; its hint names the tool that may have been meant, and those that exist."""
-        names, name = self.registry.names(), call.name
-        if self.refusal_of is not None:
-            tools = self.registry.list()
-            names = tuple(tool.name for tool in tools if self.refusal_of(call.turn, tool) is None)
+        name = call.name
         if call.offered is not None:  # a model asks: it knows the tools it was offered, under the names it was given
             offer = call.offer or self.registry
             names = tuple(offer.wire_name(name) for name in offer.names() if name in call.offered)
@@ -142,10 +140,17 @@ class LookUp:
         elif several := self.registry.sources_with(call.name):
             hint = f"several tool sources have one ({', '.join(several)}): give one of them a prefix"
             return ToolResult.failed(call.name, f"Tool '{name}' not found", hint=hint)
+        elif self.refusal_of is not None:
+            tools = self.registry.list()
+            names = tuple(tool.name for tool in tools if self.refusal_of(call.turn, tool) is None)
+        else:
+            names = self.registry.names()
         listed = ", ".join(names[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
         close = nearest(name, names)
         hint = f"did you mean '{close}'? " if close is not None else ""
         hint += f"available tools: {listed or 'none'}"
+        if call.offered is not None and FINDER in call.offered:
+            hint += f"; {FINDER} finds others"
         if call.offered is None and self.sources is not None:  # else it is among the turn's warnings
             hint = "; ".join([hint, *self.sources.missing()])
         return ToolResult.failed(call.name, f"Tool '{name}' not found", hint=hint)

@@ -56,7 +56,7 @@ class RunningTurn(Protocol):
         cited: What tools cited with ToolContext.cite, so that the turn can name its sources.
         is_interrupted: Whether it is being stopped so that it goes on later.
         root: Its info, or that of the outermost turn whose tool started it.
-        own_messages: What it has added to the history so far: an answer with calls once they have their results.
+        messages: Its conversation so far: an answer with calls once they have their results.
     """
 
     info: TurnInfo
@@ -67,7 +67,7 @@ class RunningTurn(Protocol):
     def root(self) -> TurnInfo: ...  # noqa: D102
 
     @property
-    def own_messages(self) -> Sequence[Message]: ...  # noqa: D102
+    def messages(self) -> Sequence[Message]: ...  # noqa: D102
 
     async def earlier_result(self, call_id: str) -> EarlierResult | None:
         """Return the result of a call that the turn's model was shown; None if there is none."""
@@ -84,7 +84,7 @@ class EndedTurn:
     root: TurnInfo
     is_interrupted: bool
     cited: list[Cited] = attrs.field(factory=list)
-    own_messages: tuple[Message, ...] = ()
+    messages: tuple[Message, ...] = ()
 
     async def earlier_result(self, call_id: str) -> EarlierResult | None:
         """Return None: the turn has no messages any more."""

@@ -253,7 +253,7 @@ async def _build_request(
     """Return a request, and the record of what it leaves out of the history; None if no plugin limits that."""
     fields: dict[str, Any] = {**query.options, "timeout_s": left_s}
     if offered := query.offered:
-        registry, tools, tool_format = turn.parts.tools.get_registry(), turn.tools, llm.provider.tool_format(model)
+        registry, tools, tool_format = turn.parts.tools.every_tool, turn.tools, llm.provider.tool_format(model)
         # A tool that its source has lost since it was offered is no longer sent.
         if not registry.still_has(tools):
             pairs = [(name, tools.get(name)) for name in offered]

@@ -247,7 +247,12 @@ async def run_calls(
     All are judged before any runs. They run side by side, except exclusive tools, which run alone. If the turn ends,
     everything still running is cancelled and awaited.
     """
-    unfound = {} if turn.found is None else turn.found.unfound(calls, turn.messages)
+    unfound: Mapping[int, str] = _NONE
+    if turn.found is not None:
+        unfound = turn.found.unfound(calls, turn.messages)
+        names = [turn.tools.name_of(calls[index].name) for index in unfound]
+        # The error of an unknown tool names what the request had, and no other deferred tool.
+        offered = (*turn.found.in_request(turn.messages), *names)
     round_ = turn.call_round = CallRound(calls, iteration, unfound)
     # Judged as a whole, before the first tool runs: the verdict must not depend on which call is faster.
     refusals = limits.judge(calls, unfound)

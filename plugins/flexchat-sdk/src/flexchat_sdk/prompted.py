@@ -1,8 +1,7 @@
 """Tool calls for models without an API for tools: described in the prompt, and read from the model's own answer.
 
-A call is a block that only the model writes. What others write cannot contain one: a result is a line of JSON without
-"<", and in other texts the beginning of a block is taken apart before it is sent, so that a model that repeats it calls
-nothing.
+A call is a block that only the model writes. In what others write, the beginning of a block is taken apart before it is
+sent, so that a model that repeats it calls nothing.
 """
 
 from __future__ import annotations
@@ -179,7 +178,7 @@ def describe_tools(options: ChatOptions) -> str:
     for name, description, schema in _functions(options.tools):
         if not options.allowed_tools or name in options.allowed_tools:
             text = " ".join(_taken_apart(description).split())
-            lines.append(f"- {name}: {text}\n  {json.dumps(schema, ensure_ascii=False)}")
+            lines.append(f"- {name}: {text}\n  {_taken_apart(json.dumps(schema, ensure_ascii=False))}")
     return how + "\n".join(lines)
 
 
@@ -195,18 +194,24 @@ def _functions(tools: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, A
 
 
 def _result_line(name: str, message: ToolMessage) -> str:
-    """Return one line of JSON, in which no block can begin: "<" is escaped, and no line is new."""
+    """Return one line of JSON in which no block begins, nor in the texts that it contains."""
     try:
         content = json.loads(message.content)
     except ValueError:
         content = message.content
-    return json.dumps({"tool": name, "result": content}, ensure_ascii=False).replace("<", "\\u003c")
+    return _taken_apart(json.dumps({"tool": name, "result": content}, ensure_ascii=False))
 
 
 def _with_written_calls(message: AssistantMessage) -> AssistantMessage:
+    """Return an answer with its calls as blocks; its own text, which another service may have read, has none."""
+    parts: list[AssistantPart] = []
+    for part in message.parts:
+        if type(part) is TextPart and (apart := _taken_apart(part.text)) != part.text:
+            parts.append(TextPart(apart))
+        elif not isinstance(part, ToolCall):
+            parts.append(part)
     if not message.tool_calls:
-        return message
-    parts: list[AssistantPart] = [part for part in message.parts if not isinstance(part, ToolCall)]
+        return attrs.evolve(message, parts=tuple(parts))
     blocks = []
     for call in message.tool_calls:
         text = json.dumps({"name": call.name, "arguments": call.arguments}, ensure_ascii=False)

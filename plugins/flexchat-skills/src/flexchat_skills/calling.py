@@ -10,7 +10,7 @@ from flexchat.plugin import ToolContext, ToolError, ToolSourceError
 
 from .settings import SkillToolSettings
 from .skill import SKILL_FILE, instructions_in
-from .source import READ, SkillsSource
+from .source import READ, TITLE, SkillsSource
 
 _MAX_LISTED = 50  # files in one text
 
@@ -43,7 +43,7 @@ async def _load(skills: Mapping[str, Mapping[str, Any]], name: str, source: Skil
     if (allowed := accepted.get("allowed_tools")) is not None:
         listing = ", ".join(allowed) or "none"
         notes.append(f"Of the tools offered, only these can be called until this message is answered: {listing}")
-    return "\n\n".join([f"# Skill: {name}", *notes, instructions])
+    return "\n\n".join([f"{TITLE}{name}", *notes, instructions])
 
 
 async def _read(files: Mapping[str, Mapping[str, str]], skill: str, path: str, source: SkillsSource) -> str:

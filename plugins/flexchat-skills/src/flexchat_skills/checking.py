@@ -38,9 +38,9 @@ def check_skills(reading: ReadConfig) -> None:
             continue
         for name, skill in read_folder(folder, report).items():
             if name in skills:
-                report(folder / name, None, f"two skills are called '{name}': the other is {places[name] / name}")
+                report(folder / skill.folder, None, f"two skills are called '{name}': the other is {places[name]}")
                 continue
-            skills[name], places[name] = skill, folder
+            skills[name], places[name] = skill, folder / skill.folder
     if skills:
         size = len(skill_tools(skills)[0].parameters["properties"]["name"]["description"])
         if size > MAX_CATALOG_CHARS:

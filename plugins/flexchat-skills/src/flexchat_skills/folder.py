@@ -29,20 +29,24 @@ def read_folder(folder: Path, report: ReportFile) -> dict[str, Skill]:
     for entry in folders:
         if not _is_inside(entry, folder):
             report(entry, None, f"this skill is a link that leads outside of {folder}")
-        elif (skill := _read_one(entry, report)) is not None:
+        elif (skill := _read_one(entry, report)) is None:
+            continue
+        elif skill.name in skills:
+            report(entry, None, f"two skills are called '{skill.name}': their folders look the same")
+        else:
             skills[skill.name] = skill
     if not folders:
         report(folder, None, f"there are no skills: a skill is a folder in it with a {SKILL_FILE}")
     return skills
 
 
-def read_skill_file(folder: Path, skill: str, path: str) -> bytes:
-    """Return the content of an accepted file; the caller compares its hash. Blocks.
+def read_skill_file(folder: Path, path: str) -> bytes:
+    """Return the content of an accepted file of a skill's folder; the caller compares its hash. Blocks.
 
     Raises:
         OSError: It cannot be read.
     """
-    return read_file(folder / skill / path, most=MAX_FILE_BYTES)
+    return read_file(folder / path, most=MAX_FILE_BYTES)
 
 
 def _read_one(folder: Path, report: ReportFile) -> Skill | None:

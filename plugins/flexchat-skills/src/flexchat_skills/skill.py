@@ -33,11 +33,13 @@ class Skill:
     """A skill that can be used.
 
     Attributes:
+        folder: Name of its folder, which may spell the same letters with other characters of Unicode.
         allowed_tools: Names and patterns, the only tools to call once it is loaded; None for no restriction.
         hashes: Of its text files, by their paths in its folder; SKILL.md is among them.
     """
 
     name: str
+    folder: str
     description: str
     allowed_tools: tuple[str, ...] | None = None
     hashes: Mapping[str, str] = attrs.field(factory=dict)
@@ -153,6 +155,7 @@ def _read_front_matter(folder: str, text: str, report: Report) -> Skill | None:
     allowed = data.get("allowed-tools")
     return Skill(
         name=name,
+        folder=folder,
         description=" ".join(description.split()),
         allowed_tools=tuple(allowed.replace(",", " ").split()) if isinstance(allowed, str) else None,
     )

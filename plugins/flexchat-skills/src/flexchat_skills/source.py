@@ -19,6 +19,7 @@ from .settings import SkillsEntry
 from .skill import SKILL_FILE, Skill, hash_of
 
 LOAD, READ, TYPE = "load_skill", "read_skill_file", "skill"
+TITLE = "# Skill: "  # begins what load_skill returns, before the skill's name
 MAX_CATALOG_CHARS = 16_000  # of all names and descriptions: they are in every request
 
 _LOAD = "Load a skill: instructions for one kind of task. Load the skill that fits a task before you begin it."
@@ -34,14 +35,13 @@ class Place(Protocol):
 
 @attrs.frozen
 class FolderPlace:
-    """A skill in a folder of skills."""
+    """The folder of a skill."""
 
     folder: Path
-    skill: str
 
     async def read(self, path: str) -> bytes:
         """Return the content of a file, read in a thread."""
-        return await asyncio.to_thread(read_skill_file, self.folder, self.skill, path)
+        return await asyncio.to_thread(read_skill_file, self.folder, path)
 
 
 async def open_source(entries: Sequence[SkillsEntry], context: ToolSourceContext) -> SkillsSource:
@@ -80,7 +80,9 @@ class SkillsSource:
             if entry.folder is not None:
                 folder = folder_of(entry, self._context.folder)
                 found = await asyncio.to_thread(read_folder, folder, leave_out)
-                found_places: dict[str, Place] = {name: FolderPlace(folder, name) for name in found}
+                found_places: dict[str, Place] = {
+                    name: FolderPlace(folder / skill.folder) for name, skill in found.items()
+                }
             else:
                 found, roots = await read_server(self._server(entry.server or ""), leave_out)
                 found_places = {

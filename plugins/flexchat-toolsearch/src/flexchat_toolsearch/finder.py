@@ -35,7 +35,7 @@ async def run(settings: FinderSettings, params: Mapping[str, Any], context: Tool
     context.load_tools([hit.tool for hit in hits])
     if not hits:
         hint = "No tool fits: name what it does, and for which service or thing, in other words."
-        return {"tools": [], "hint": hint if tools else "All tools are offered already."}
+        return {"tools": [], "hint": hint if tools else "Nothing can be found here: no rule answers that defers tools."}
     return {
         "tools": [{"name": hit.name, "description": shortened(hit.tool.description)} for hit in hits],
         "note": "You can call these tools from now on.",

@@ -37,7 +37,7 @@ async def can(context: CommandContext, roles: str, name: str, words: tuple[str, 
         raise UsageError(f"no tool is called '{name}'{did_you_mean(name, everyone)}; there are: {', '.join(everyone)}")
     why = chat.tools.refusal(TurnInfo(principal=Principal("a principal with it", names)), tool)
     grants = [f"'{pattern}' of {each}" for each in names for pattern in table[each].tools if fits_tool(pattern, tool)]
-    reason = why or f"granted by {', '.join(grants)}"
+    reason = why or (f"granted by {', '.join(grants)}" if grants else "no role need grant it")
     if why is None and words:
         read_arguments(words, tool)
     if why is None and tool.approve:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import click
-from flexchat.host import did_you_mean
+from flexchat.host import counted, did_you_mean
 from flexchat_cli import FAILED, OK, CommandContext, UsageError, argument, command
 
 from ..finder import index_of, shortened
@@ -13,7 +13,7 @@ from ..finder import index_of, shortened
 @argument("query", metavar="QUERY", help="what the model would search for")
 @click.option("--rule", metavar="RULE", help="the rule whose tools are searched: its number, from 1, or its name")
 async def find(context: CommandContext, query: str, rule: str | None) -> int:
-    """Show the tools that a model would find.
+    """Show the tools that a model would find, of those that you may use.
 
     Without --rule, they are those of the first rule with deferred tools. The exit status is 1 if nothing is found.
     """
@@ -29,13 +29,13 @@ async def find(context: CommandContext, query: str, rule: str | None) -> int:
             for warning in await chat.tools.ready_for(each):
                 terminal.say(warning)
             offer = chat.tools.offer_to(each)
-            if offer.deferred or rule is not None:
+            if offer.deferred:
                 break
         else:
-            raise UsageError("no rule has deferred tools: set [tools.search], or show in a rule's tools")
-    tools = {tool.name: tool for tool in offer.own() if tool.name in offer.deferred}
-    if not tools:
-        raise UsageError(f"all tools of rule {rule} are in its requests: none are deferred")
+            where = "in any rule" if rule is None else f"in rule {rule}"
+            how = "[tools.search] defers tools, and so does show in a rule's tools"
+            raise UsageError(f"no tool that you may use is deferred {where}: {how}")
+    tools = {offer.wire_name(tool.name): tool for tool in offer.own() if tool.name in offer.deferred}
     hits = index_of(tools).find(query, chat.tools.search.hits)
     if context.json:
         terminal.json([{"tool": hit.name, "score": round(hit.score, 2), "source": hit.tool.source} for hit in hits])
@@ -43,5 +43,5 @@ async def find(context: CommandContext, query: str, rule: str | None) -> int:
         terminal.out(f"{hit.name}  {hit.score:.1f}", "bold")
         terminal.paragraph(shortened(hit.tool.description), indent="    ")
     if not hits:
-        terminal.say(f"nothing found among {len(tools):,} deferred tools")
+        terminal.say(f"nothing found among {counted(len(tools), 'deferred tool')}")
     return OK if hits else FAILED
