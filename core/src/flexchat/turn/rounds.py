@@ -247,9 +247,8 @@ async def run_calls(
     All are judged before any runs. They run side by side, except exclusive tools, which run alone. If the turn ends,
     everything still running is cancelled and awaited.
     """
-    unfound: Mapping[int, str] = _NONE
+    unfound = _NONE if turn.found is None else turn.found.unfound(calls, turn.messages)
     if turn.found is not None:
-        unfound = turn.found.unfound(calls, turn.messages)
         names = [turn.tools.name_of(calls[index].name) for index in unfound]
         # The error of an unknown tool names what the request had, and no other deferred tool.
         offered = (*turn.found.in_request(turn.messages), *names)

@@ -204,12 +204,11 @@ def _result_line(name: str, message: ToolMessage) -> str:
 
 def _with_written_calls(message: AssistantMessage) -> AssistantMessage:
     """Return an answer with its calls as blocks; its own text, which another service may have read, has none."""
-    parts: list[AssistantPart] = []
-    for part in message.parts:
-        if type(part) is TextPart and (apart := _taken_apart(part.text)) != part.text:
-            parts.append(TextPart(apart))
-        elif not isinstance(part, ToolCall):
-            parts.append(part)
+    parts: list[AssistantPart] = [
+        TextPart(apart) if type(part) is TextPart and (apart := _taken_apart(part.text)) != part.text else part
+        for part in message.parts
+        if not isinstance(part, ToolCall)
+    ]
     if not message.tool_calls:
         return attrs.evolve(message, parts=tuple(parts))
     blocks = []

@@ -13,9 +13,10 @@ from ..finder import index_of, shortened
 @argument("query", metavar="QUERY", help="what the model would search for")
 @click.option("--rule", metavar="RULE", help="the rule whose tools are searched: its number, from 1, or its name")
 async def find(context: CommandContext, query: str, rule: str | None) -> int:
-    """Show the tools that a model would find, of those that you may use.
+    """Show the tools that a model would find.
 
-    Without --rule, they are those of the first rule with deferred tools. The exit status is 1 if nothing is found.
+    They are those that you may use; without --rule, of the first rule with deferred tools. The exit status is 1 if
+    nothing is found.
     """
     terminal = context.terminal
     chat, _ = context.open_tools()
