@@ -359,12 +359,17 @@ def _run_check(report: Callable[..., None], plugin: str, name: str, check: Calla
 
 @attrs.frozen(kw_only=True)
 class Reviewed:
-    """The parts of a chat as the review of a ConfigCheck sees them."""
+    """The parts of a chat as the review of a ConfigCheck sees them.
+
+    Attributes:
+        may_take_long: Whether a review was requested, so that prices may be searched: no program waits to start.
+    """
 
     config: Config
     tools: ToolManager
     llms: Llms
     plugins: PluginHost
+    may_take_long: bool = False
 
 
 def run_reviews(reading: ReadConfig, host: PluginHost, parts: Reviewed) -> None:

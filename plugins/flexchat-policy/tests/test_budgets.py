@@ -213,6 +213,67 @@ def test_names_and_patterns_that_fit_nothing_are_noted(tmp_path, monkeypatch, ca
     assert notes.count("note: ") == 4
 
 
+UNBOUNDED = """
+[conversations]
+path = "kept.db"
+[llms.a]
+provider = "openai"
+api_key = "k"
+base_url = "http://127.0.0.1:9/v1"
+[llms.a.prices."priced"]
+input = 1
+output = 2
+[[responses]]
+name = "desk"
+llm = "a"
+model = "own"
+[[responses]]
+llm = "a"
+model = "own"
+max_tokens = 100
+[[responses]]
+llm = "a"
+model = "priced"
+max_tokens = 100
+[[budgets]]
+scope = "tenant"
+per = "day"
+usd = 5
+[[budgets]]
+scope = "rule"
+per = "day"
+tokens = 5000
+only = ["d*", "1"]
+[[budgets]]
+scope = "tool"
+per = "day"
+usd = 5
+[[budgets]]
+scope = "all"
+per = "day"
+calls = 5
+"""
+
+
+def test_check_notes_rules_whose_requests_a_budget_refuses(tmp_path, monkeypatch, capsys):
+    """With the keys that mend it, and the line of the budget; a start does not search prices."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flexchat.toml").write_text(UNBOUNDED)
+
+    assert main(["check"]) == 0
+
+    notes = [line for line in "".join(capsys.readouterr()).splitlines() if "budgets[" in line]
+    unlimited = "nothing limits the answers of a/own: set max_tokens in its rule"
+    unpriced = 'no price is known for a/own: set it in [llms.a.prices."own"]'
+    assert [note.split(": ", 1)[1] for note in notes] == [
+        f"flexchat.toml:23: budgets[0]: the requests of the rule 'desk' are refused: {unlimited}; {unpriced}",
+        f"flexchat.toml:23: budgets[0]: the requests of the rule '1' are refused: {unpriced}",
+        f"flexchat.toml:27: budgets[1]: the requests of the rule 'desk' are refused: {unlimited}",
+    ]
+    at_start = FlexChat.from_config(tmp_path / "flexchat.toml").notes
+    assert [note.path for note in at_start if "budgets" in note.path] == []
+
+
 def test_unknown_rules_and_twins_are_reported(tmp_path):
     """A misspelt rule would have no budget."""
     both = {"scope": "all", "per": "day", "usd": 1}

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import re
 import time
 from typing import Any
 
 import pytest
 from flexchat import CeilingReachedError, ConfigError, FlexChat, tool
+from flexchat.store import Refusal
+from flexchat_cli.main import main
+from flexchat_policy.ceilings import _later
 from flexchat_testing import ScriptedProvider, calls, says
+
+TERMINAL = """
+[conversations]
+path = "kept.db"
+[llms.it]
+provider = "scripted"
+repeat = true
+replies = [{ text = "Yes." }]
+[[responses]]
+llm = "it"
+model = "m"
+[[rate_limits]]
+rate = "1/h"
+"""
 
 
 def config(*limits: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -35,6 +54,28 @@ def test_a_turn_beyond_the_rate_is_refused_before_anything_is_sent():
             assert len(chat.llms["it"].provider.requests) == 3
 
     asyncio.run(run())
+
+
+def test_a_turn_beyond_the_rate_shows_the_time_to_wait_at_the_terminal(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flexchat.toml").write_text(TERMINAL)
+
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert [main(["ask", "Hi"]), main(["ask", "Hi"])] == [0, 1]
+
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert re.fullmatch(r"flexchat: .*turns are limited to 1/h; there is room in 60 min", error)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, ""), (0.0, "1 s"), (0.2, "1 s"), (119.1, "120 s"), (120.5, "3 min"), (7_200.1, "3 h"), (86_400, "24 h")],
+)
+def test_a_time_to_wait_is_rounded_up(seconds, text):
+    """Never a moment too early: the next turn would be refused again."""
+    later = _later(Refusal(key="k", left=0, retry_after_s=seconds))
+
+    assert later == (text and f"; there is room in {text}")
 
 
 def test_a_call_beyond_the_rate_is_an_error_that_the_model_reads():

@@ -15,10 +15,12 @@ DOCS = Path(__file__).parents[3] / "docs"
 BASE = """
 [llms.it]
 provider = "rehearsal"
+prices.rehearsal = { input = 1, output = 2 }
 [[responses]]
 name = "desk"
 llm = "it"
 model = "rehearsal"
+max_tokens = 500
 """
 MOCK = (
     'description = "It."\nparameters = { type = "object" }\nimplementation = { type = "mock", mock_response = "a" }\n'

@@ -1418,7 +1418,8 @@ class ConfigCheck:
         at_start: Whether it also runs whenever a chat is made, and a problem prevents it from starting: then it must be
             quick. False: only on request, as ``flexchat check`` does.
         review: In place of run: called with the configuration and the parts of the chat (its tools, its llms and its
-            plugins) whenever one is made, once tools are registered and models are known.
+            plugins) whenever one is made, once tools are registered and models are known; ``may_take_long`` is True for
+            ``flexchat check``.
         grants: In place of run: called by ``flexchat check --grants`` with an open chat and a tenant, to return a
             sentence for each permission that its kept turns have not used.
     """

@@ -226,7 +226,8 @@ def check_config(
             reading.note(path, text)
         if parts.config.tools.sources:  # a start does not read the accepted tools; once they are loaded, they count
             parts.tools.get_registry().names()
-        run_reviews(reading, host, Reviewed(config=parts.config, tools=parts.tools, llms=parts.llms, plugins=host))
+        reviewed = Reviewed(config=parts.config, tools=parts.tools, llms=parts.llms, plugins=host, may_take_long=True)
+        run_reviews(reading, host, reviewed)
     run_checks(reading, as_configured(host, reading), at_start=False)
     return [*dict.fromkeys([*problems, *reading.problems])], [*dict.fromkeys(reading.notes)]
 

@@ -14,6 +14,7 @@ from flexchat.plugin import ServiceRequest, key
 from flexchat.store import Charge
 from flexchat_sdk import (
     NO_CONNECTION,
+    ModelPrice,
     ProviderAuthError,
     ProviderError,
     ProviderRateLimitError,
@@ -150,17 +151,26 @@ async def estimate(request: ServiceRequest) -> Estimate:
         read += _bytes(options.response_format)
     read = read if window is None else min(read, window)
     write = 0 if options is None else options.max_tokens
-    where = f"{llm.name}/{model or 'its model'}"
-    if write is None and window is None:
-        return Estimate(None, None, f"nothing limits the answers of {where}: set max_tokens in its rule")
+    unknown = unknown_bounds(llm.name, model, found, write)
+    if "tokens" in unknown:
+        return Estimate(None, None, unknown["tokens"])
     write = window or 0 if write is None else write
     if found is None or found.price is None:
-        text = f'no price is known for {where}: set it in [llms.{llm.name}.prices."{model or "*"}"]'
-        return Estimate(read + write, None, text)
+        return Estimate(read + write, None, unknown["usd"])
     prices = [found.price, *(price for above, price in found.above if read > above)]
     of_read = max(max(_rates(each.input, each.cached_input, each.cache_write)) for each in prices)
     of_write = max(max(_rates(each.output, each.reasoning)) for each in prices)
     return Estimate(read + write, trillionths((read * of_read + write * of_write).scaleb(-6)))
+
+
+def unknown_bounds(llm: str, model: str, found: ModelPrice | None, max_tokens: int | None) -> dict[str, str]:
+    """Return what keeps the most that a request can take from being known, by unit, each with the key that mends it."""
+    where, texts = f"{llm}/{model or 'its model'}", {}
+    if max_tokens is None and (found is None or found.window is None):
+        texts["tokens"] = f"nothing limits the answers of {where}: set max_tokens in its rule"
+    if found is None or found.price is None:
+        texts["usd"] = f'no price is known for {where}: set it in [llms.{llm}.prices."{model or "*"}"]'
+    return texts
 
 
 def _rates(*rates: Decimal | None) -> list[Decimal]:

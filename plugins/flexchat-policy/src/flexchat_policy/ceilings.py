@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -98,7 +99,7 @@ class Ceilings:
         refusal = await self._reserve(f"turn {info.id}", charges)
         if refusal is not None:
             text, _ = self._explained(refusal, charges)
-            raise CeilingReachedError(text, retry_after_s=refusal.retry_after_s or POLL_S)
+            raise CeilingReachedError(text + _later(refusal), retry_after_s=refusal.retry_after_s or POLL_S)
         if any(not charge.refill_us for charge, _ in charges):
             self._turns.add(info.id)
         else:
@@ -134,7 +135,7 @@ class Ceilings:
             text, charge = self._explained(refusal, charges)
             if has_tools and refusal.left >= charge.amount:
                 raise LastRequestError(f"{text} once more")
-            raise CeilingReachedError(text, retry_after_s=refusal.retry_after_s)
+            raise CeilingReachedError(text + _later(refusal), retry_after_s=refusal.retry_after_s)
         # An attempt that ends in any other way than an answer may have cost it all.
         real = worst
         try:
@@ -278,6 +279,16 @@ class Ceilings:
         if isinstance(source, Budget):
             return source.explained(charge, refusal.left), charge
         return source.explained(charge), charge
+
+
+def _later(refusal: Refusal) -> str:
+    """Return the end of the sentence that refuses: the time to wait, rounded up, if it is known."""
+    if refusal.retry_after_s is None:
+        return ""
+    for size, unit in ((3600, "h"), (60, "min")):
+        if refusal.retry_after_s > 2 * size:
+            return f"; there is room in {math.ceil(refusal.retry_after_s / size)} {unit}"
+    return f"; there is room in {max(1, math.ceil(refusal.retry_after_s))} s"
 
 
 def _by_key(charges: Sequence[tuple[Charge, Budget | RateLimit]], real: Mapping[str, int]) -> dict[str, int]:

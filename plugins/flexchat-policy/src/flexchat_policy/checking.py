@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import Any
 
 from flexchat.host import did_you_mean
 from flexchat.plugin import CheckedConfig
 
-from .budgets import find_twins
+from .budgets import Budget, find_twins, unknown_bounds
 from .role_checks import WILD, note_unused_rules, note_unused_tools
 
 
@@ -30,12 +31,32 @@ def check_ceilings(read: CheckedConfig) -> None:
 
 
 def review_ceilings(read: CheckedConfig, parts: Any) -> None:
-    """Note names and patterns that fit no tool or rule, so that their budget or limit is for nothing."""
+    """Note names and patterns that fit no tool or rule, and budgets that let no request pass."""
     tables = parts.config.tables
     for index, budget in enumerate(tables.get("budgets", ())):
+        if parts.may_take_long:
+            _note_unbounded_rules(read, parts, index, budget)
         if budget.scope == "tool":
             note_unused_tools(read, parts, ("budgets", index, "only"), budget.only or (), "fits")
         elif budget.scope == "rule":
             note_unused_rules(read, parts, ("budgets", index, "only"), budget.only or ())
     for index, limit in enumerate(tables.get("rate_limits", ())):
         note_unused_tools(read, parts, ("rate_limits", index, "tools"), limit.tools or (), "fits")
+
+
+def _note_unbounded_rules(read: CheckedConfig, parts: Any, index: int, budget: Budget) -> None:
+    """Note the rules each of whose requests the budget refuses: the most that one can take is unknown."""
+    if budget.scope == "tool" or (budget.usd is None and budget.tokens is None):
+        return
+    for number, rule in enumerate(parts.config.responses):
+        name = rule.name or str(number)
+        is_of_others = budget.scope == "rule" and not any(fnmatchcase(name, each) for each in budget.only or ("*",))
+        if is_of_others or rule.llm not in parts.llms:
+            continue
+        llm, model = parts.llms.resolve(rule.llm, rule.model)
+        unknown = unknown_bounds(llm.name, model, llm.price_of(model), rule.max_tokens)
+        if budget.usd is None:
+            unknown.pop("usd", None)
+        if unknown:
+            text = f"the requests of the rule '{name}' are refused: {'; '.join(unknown.values())}"
+            read.note(("budgets", index), text)
