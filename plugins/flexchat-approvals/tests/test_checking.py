@@ -97,6 +97,30 @@ def test_two_policies_have_different_names(found):
     assert problems == [(4, "approvals[1].name", "two policies are called 'a'")]
 
 
+def test_unknown_rules_are_reported_along_with_values_of_wrong_types(found):
+    """In one run, whichever policy has them."""
+    policies = """[[approvals]]
+rule = ["suport", true]
+reviewer = "suppor"
+ask = 5
+[[approvals]]
+reviewer = 7
+[[approvals]]
+rule = "support"
+"""
+    problems, _ = found(policies)
+
+    assert {(line, path) for line, path, _ in problems} == {
+        (1, "approvals[0].rule[0]"),
+        (1, "approvals[0].rule[1]"),
+        (2, "approvals[0].reviewer"),
+        (3, "approvals[0].ask"),
+        (5, "approvals[1].reviewer"),
+        (7, "approvals[2].rule"),
+    }
+    assert len(problems) == 6
+
+
 def test_approvals_are_a_list(found):
     (problem,), _ = found('[approvals]\ntools = ["pay"]')
 

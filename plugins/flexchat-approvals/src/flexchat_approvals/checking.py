@@ -14,22 +14,25 @@ from .reviewing import find_rule
 
 
 def check_policies(read: CheckedConfig) -> None:
-    """Report rules that do not exist, and names that two policies have."""
-    policies, rules = read.config.tables["approvals"], read.config.responses
+    """Report rules that do not exist, and names that two policies have, also where a policy has other problems."""
+    rules, policy_names = read.config.responses, set[str]()
     names = [rule.name for rule in rules if rule.name is not None]
-    for index, policy in enumerate(policies):
-        path = ("approvals", index)
-        rule_names: list[tuple[tuple[str | int, ...], str | int]] = []
-        rule_names += [((*path, "rule", place), each) for place, each in enumerate(policy.rule or ())]
-        rule_names += [] if policy.reviewer is None else [((*path, "reviewer"), policy.reviewer)]
+    for path, table in read.tables("approvals"):
+        listed, name = table.get("rule"), table.get("name")
+        rule_names = [((*path, "reviewer"), table.get("reviewer"))]
+        if isinstance(listed, list | tuple):
+            rule_names += [((*path, "rule", place), each) for place, each in enumerate(listed)]
         for where, each in rule_names:
-            if find_rule(rules, each) is not None:
+            # Values of other types are reported when the table is read.
+            if not isinstance(each, str | int) or isinstance(each, bool) or find_rule(rules, each) is not None:
                 continue
             hint = did_you_mean(each, names) if isinstance(each, str) else ""
             there = f"names: {', '.join(names) or 'none'}; numbers: 0 to {len(rules) - 1}"
             read.problem(where, f"there is no rule {each!r}{hint or f' ({there})'}")
-        if policy.name is not None and policy.name in [each.name for each in policies[:index]]:
-            read.problem((*path, "name"), f"two policies are called '{policy.name}'")
+        if isinstance(name, str):
+            if name in policy_names:
+                read.problem((*path, "name"), f"two policies are called '{name}'")
+            policy_names.add(name)
 
 
 def review_policies(read: CheckedConfig, parts: Any) -> None:
