@@ -6,7 +6,16 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from flexchat.plugin import ConfigTable, ImplementationType, SourcedTool, ToolContext, ToolSourceType, hookimpl
+from flexchat.plugin import (
+    CheckedConfig,
+    ConfigCheck,
+    ConfigTable,
+    ImplementationType,
+    SourcedTool,
+    ToolContext,
+    ToolSourceType,
+    hookimpl,
+)
 from flexchat_sdk import imported_late, load_module
 
 from .settings import McpConfig, McpToolSettings
@@ -56,6 +65,19 @@ def flexchat_register_config_tables() -> Iterable[ConfigTable]:
         load=_server_config,
         summary="What MCP clients get: flexchat mcp serve, and /mcp of flexchat serve.",
     )
+
+
+def _review(read: CheckedConfig, parts: Any) -> None:
+    if "mcp_server" in parts.config.tables:
+        from .serve.checking import review_server
+
+        review_server(read, parts)
+
+
+@hookimpl
+def flexchat_register_checks() -> Iterable[ConfigCheck]:
+    """Offer notes on names in [mcp_server] that no tool has."""
+    yield ConfigCheck(name="tools of the MCP server", review=_review)
 
 
 @hookimpl(optionalhook=True)
