@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from flexchat.plugin import ConfigTable, hookimpl
+from flexchat.plugin import ConfigCheck, ConfigTable, hookimpl
 
 if TYPE_CHECKING:
     from flexchat import FlexChat, TurnHandle
@@ -23,6 +23,20 @@ def _serve() -> type:
 def flexchat_register_config_tables() -> Iterable[ConfigTable]:
     """Register the server's table."""
     yield ConfigTable(name="serve", load=_serve, summary="How flexchat serve identifies its users.")
+
+
+def _check_token_file(read: Any) -> None:
+    serve = read.config.tables.get("serve")
+    if serve is not None and serve.token_file is not None:
+        from .token_file import check_token_file
+
+        check_token_file(read, serve.token_file)
+
+
+@hookimpl
+def flexchat_register_checks() -> Iterable[ConfigCheck]:
+    """Offer a check of the token file."""
+    yield ConfigCheck(name="the token file", run=_check_token_file)
 
 
 @hookimpl

@@ -107,7 +107,12 @@ class ProxySettings:
 
 @attrs.frozen(kw_only=True)
 class ServeSettings:
-    """[serve]: how flexchat serve identifies its users, beside its token file."""
+    """[serve]: how flexchat serve identifies its users."""
 
+    token_file: str | None = key(
+        "File with tokens, as flexchat tokens add writes them, relative to this file. --token-file overrides it.",
+        default=None,
+        validator=_is_name,
+    )
     jwt: JwtSettings | None = key("Tokens of an identity provider.", default=None)  # noqa: RUF009
     proxy: ProxySettings | None = key("Headers of a trusted proxy.", default=None)  # noqa: RUF009

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import attrs
 from flexchat import Principal
-from flexchat.host import counted, read_file
+from flexchat.host import counted, did_you_mean, read_file
 from flexchat.plugin import FlexChatError
 
 from .identity import Identity
@@ -100,6 +102,35 @@ def read_token_file(file: Path) -> tuple[TokenLine, ...]:
         problems[MAX_PROBLEMS:] = [f"{file}: {counted(more, 'more line')} cannot be read"] if more > 0 else []
         raise TokenFileError("\n".join(problems))
     return tuple(read.values())
+
+
+def unknown_roles(lines: Iterable[TokenLine], roles: Collection[str]) -> dict[str, int]:
+    """Return the roles of tokens that a configuration does not have, each with the first line that names it."""
+    unknown: dict[str, int] = {}
+    for line in lines:
+        assert line.identity.principal is not None
+        for role in {*line.identity.principal.roles} - {*roles}:
+            unknown.setdefault(role, line.number)
+    return unknown
+
+
+def describe_unknown(role: str, roles: Collection[str]) -> str:
+    """Return the sentence about a role that a configuration does not have."""
+    hint = did_you_mean(role, roles) or f" (roles: {', '.join(roles) or 'none'})"
+    return f"no role is called '{role}'{hint}: it grants nothing"
+
+
+def check_token_file(read: Any, name: str) -> None:
+    """Report a configured token file that cannot be used, and note its roles that the configuration does not have."""
+    file, at = (read.document.folder or Path()) / Path(name).expanduser(), ("serve", "token_file")
+    try:
+        lines = read_token_file(file)
+    except TokenFileError as error:
+        read.problem(at, str(error).removeprefix("--token-file "))
+        return
+    roles = read.config.tables.get("roles")
+    for role, number in unknown_roles(lines, roles).items() if roles is not None else ():
+        read.note(at, f"{name}:{number}: {describe_unknown(role, roles)}")
 
 
 def _is_usable(token: str) -> bool:

@@ -31,11 +31,11 @@ class Silent:
         self.said.append(text)
 
 
-def settings_of(*words, environ=None):
+def settings_of(*words, environ=None, **of_config):
     given = serve.make_context("serve", [*words]).params
     options = ServeOptions(**{field.name: given[field.name] for field in attrs.fields(ServeOptions)})
     terminal = Silent()
-    return read_settings(options, terminal, environ or {}), terminal.said
+    return read_settings(options, terminal, environ or {}, **of_config), terminal.said
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.0.0.9"])
@@ -77,6 +77,22 @@ def test_a_token_file_is_the_servers(tmp_path):
     file.chmod(0o600)
     settings, said = settings_of("--host", "0.0.0.0", "--token-file", str(file))
     assert (settings.token_file, settings.tokens, said) == (file, {}, [])
+
+
+def test_a_token_file_of_the_configuration_is_in_its_folder(tmp_path):
+    """The command line goes first; roles that the configuration does not have are noted with file and line."""
+    files = [tmp_path / name for name in ("tokens", "others")]
+    for file in files:
+        file.write_text("\nalice 0123456789abcdef reader\n")
+        file.chmod(0o600)
+    tables = {"serve": {"token_file": "tokens"}, "roles": {"readers": {}}}
+
+    read = settings_of("--host", "0.0.0.0", tables=tables, folder=tmp_path)
+    overridden = settings_of("--token-file", str(files[1]), tables=tables, folder=tmp_path)
+
+    text = "no role is called 'reader' (did you mean 'readers'?): it grants nothing"
+    for (settings, said), file in zip((read, overridden), files, strict=True):
+        assert (settings.token_file, said) == (file, [f"note: {file}:2: {text}"])
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such permissions there")

@@ -122,3 +122,45 @@ def test_tokens_that_are_added_at_once_are_all_kept(file):
         statuses = list(pool.map(lambda _: main(["tokens", "add", "acme", "--token-file", str(file)]), range(24)))
 
     assert (statuses, len(read_token_file(file))) == ([0] * 24, 24)
+
+
+ROLES = """
+[llms.bot]
+provider = "rehearsal"
+[[responses]]
+llm = "bot"
+model = "rehearsal"
+[roles.support]
+tools = ["*"]
+[serve]
+token_file = "tokens"
+"""
+MISSPELT = "no role is called 'suport' (did you mean 'support'?): it grants nothing"
+
+
+def test_a_role_that_the_configuration_does_not_have_is_noted(run, file, monkeypatch):
+    """The token is made: a role may be added later. Without roles, or with a configuration that is none, nothing is."""
+    monkeypatch.chdir(file.parent)
+    assert "note" not in run("add", "acme", "suport")[2]
+    (file.parent / "flexchat.toml").write_text(ROLES)
+
+    status, printed, said = run("add", "acme", "support", "suport")
+
+    assert (status, len(printed.strip())) == (0, 43)
+    assert [line for line in said.splitlines() if line.startswith("note")] == [f"note: {MISSPELT}"]
+    (file.parent / "flexchat.toml").write_text("[roles")
+    assert run("add", "acme", "suport")[0] == 0
+
+
+def test_check_notes_such_a_role_with_file_and_line(file, monkeypatch, capsys):
+    monkeypatch.chdir(file.parent)
+    (file.parent / "flexchat.toml").write_text(ROLES)
+    token = "acme a-token-in-plain-text support"
+    file.write_text(f"# ours\n{token}\n{token.replace('plain', 'other')} suport\n")
+
+    assert main(["check"]) == 0
+    assert f"note: flexchat.toml:10: serve.token_file: tokens:3: {MISSPELT}" in capsys.readouterr().out
+
+    file.write_text("acme\n")
+    assert main(["check"]) != 0
+    assert "tokens:1: a line is TENANT TOKEN" in capsys.readouterr().out

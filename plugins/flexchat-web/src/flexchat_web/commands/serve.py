@@ -135,7 +135,8 @@ def serve(
     options = ServeOptions(host=host, port=port, **allowed)
     source, plugins = context.config_source()
     tables = source if isinstance(source, dict) else source.document.data
-    settings = attrs.evolve(read_settings(options, terminal, tables=tables), hooks=(TurnLog(),))
+    folder = None if isinstance(source, dict) else source.document.folder
+    settings = attrs.evolve(read_settings(options, terminal, tables=tables, folder=folder), hooks=(TurnLog(),))
     listening = inherited() or _listen(host, port)
     if options.workers > 1 and not is_worker():
         with listening:
@@ -191,11 +192,13 @@ def read_settings(
     environ: Mapping[str, str] | None = None,
     *,
     tables: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
 ) -> Settings:
     """Read the operator's settings from the command line and the environment.
 
     Args:
         tables: The configuration as written, which may identify users as well.
+        folder: Its folder.
 
     Raises:
         ServeError, TokenFileError: A token is unusable, or required and missing.
@@ -211,14 +214,17 @@ def read_settings(
     if not 0 <= options.unheard_seconds <= MAX_UNHEARD_SECONDS:
         most = f"{MAX_UNHEARD_SECONDS:,}"
         raise ServeError(f"--unheard-seconds {options.unheard_seconds:g}: it takes 0 to {most} seconds")
+    table = (tables or {}).get("serve")
+    table = table if isinstance(table, Mapping) else {}
     token_file = Path(options.token_file) if options.token_file else None
+    if token_file is None and isinstance(written := table.get("token_file"), str):
+        token_file = (folder or Path()) / Path(written).expanduser()
     if token_file is not None:
-        _check_token_file(token_file, terminal)
+        _check_token_file(token_file, terminal, (tables or {}).get("roles"))
     variable = environ.get("FLEXCHAT_TOKEN")
     tokens = {require_token(variable, "FLEXCHAT_TOKEN"): TENANT} if variable else {}
     loopback = _is_loopback(options.host)
-    table = (tables or {}).get("serve")
-    if not loopback and not (tokens or token_file or (isinstance(table, Mapping) and {"jwt", "proxy"} & table.keys())):
+    if not loopback and not (tokens or token_file or {"jwt", "proxy"} & table.keys()):
         raise ServeError(
             f"--host {options.host}: others could reach this server, so it needs a token: "
             "set FLEXCHAT_TOKEN, or name a --token-file (flexchat tokens add writes one)"
@@ -256,16 +262,19 @@ def _hosts(host: str, allowed: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(["localhost", "127.0.0.1", "::1", *own, *allowed]))
 
 
-def _check_token_file(file: Path, terminal: Terminal) -> None:
-    from ..token_file import TokenFileError, read_token_file
+def _check_token_file(file: Path, terminal: Terminal, roles: Any) -> None:
+    from ..token_file import TokenFileError, describe_unknown, read_token_file, unknown_roles
 
-    if not read_token_file(file):
+    lines = read_token_file(file)
+    if not lines:
         raise TokenFileError(
             f"--token-file {file}: it contains no token; flexchat tokens add --token-file {file} TENANT"
         )
     mode = file.stat().st_mode
     if os.name == "posix" and stat.S_ISREG(mode) and mode & (stat.S_IRGRP | stat.S_IROTH):
         terminal.say(f"note: others can read {file}, which holds tokens: chmod 600 {file}", "dim")
+    for role, number in unknown_roles(lines, roles).items() if isinstance(roles, Mapping) else ():
+        terminal.say(f"note: {file}:{number}: {describe_unknown(role, roles)}", "dim")
 
 
 def _is_loopback(host: str) -> bool:

@@ -8,18 +8,28 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 import flexchat_cli as cli
+from flexchat import ConfigError
 from flexchat.host import did_you_mean
 from flexchat.store import replacing
 from flexchat_cli import CommandContext, UsageError
 from flexchat_sdk import lock_folder
 
-from ..token_file import HASH, MAX_ENDS_CHARS, TokenFileError, TokenLine, digest_of, read_time, read_token_file
+from ..token_file import (
+    HASH,
+    MAX_ENDS_CHARS,
+    TokenFileError,
+    TokenLine,
+    describe_unknown,
+    digest_of,
+    read_time,
+    read_token_file,
+)
 
 ID_CHARS = 12
 """Of a digest: enough to name a token."""
@@ -54,6 +64,10 @@ def add(
     words += [f"expires={_end(expires)}"] if expires else []
     with _changing(Path(file), creates=True) as lines:
         lines.append(" ".join([*words, f"ends={token[-MAX_ENDS_CHARS:]}"]))
+    configured = _configured_roles(context) if roles else None
+    for role in roles:
+        if configured is not None and role not in configured:
+            context.terminal.say(f"note: {describe_unknown(role, configured)}", "dim")
     if context.json:
         context.terminal.json({"id": digest_of(token)[:ID_CHARS], "token": token})
         return
@@ -98,6 +112,15 @@ def remove(context: CommandContext, id: str, file: str) -> None:
             raise UsageError(f"{file}: {text} with the id '{id[:64]}'{hint or ': flexchat tokens list shows the ids'}")
         del lines[matches[0].number - 1]
     context.terminal.say(f"the token {matches[0].digest[:ID_CHARS]} is removed from {file}", "dim")
+
+
+def _configured_roles(context: CommandContext) -> list[str] | None:
+    """Return the names of the configuration's roles; None if it has none, or cannot be read."""
+    try:
+        roles = context.config_data().get("roles")
+    except ConfigError:
+        return None
+    return [*roles] if isinstance(roles, Mapping) else None
 
 
 def _row(line: TokenLine) -> dict[str, Any]:
