@@ -56,7 +56,12 @@ from .domain import DEFAULT_TENANT as DEFAULT_TENANT, TurnEvent as TurnEvent, ne
 from .domain.copies import copied as copied
 from .domain.journal import UNFINISHED as UNFINISHED
 from .domain.messages import ReasoningPart as ReasoningPart, TextPart as TextPart
-from .domain.history import repair_history as repair_history, repair_slice as repair_slice
+from .domain.history import (
+    keep_walk as keep_walk,
+    repair_history as repair_history,
+    repair_slice as repair_slice,
+    take_walk as take_walk,
+)
 from .domain.keys import key as key
 from .domain.masking import Mask as Mask, secrets_of_environment as secrets_of_environment
 from .domain.media import (

@@ -3,6 +3,7 @@
 import contextlib
 import json
 
+import attrs
 import pytest
 from flexchat.domain import (
     AssistantMessage,
@@ -183,6 +184,17 @@ def well_formed_histories(draw):
         made.append(AssistantMessage(parts=(*said, *asked)))
         made += [ToolMessage(tool_call_id=c.id, name="t", content=draw(st.text(max_size=5))) for c in asked]
     return made
+
+
+@given(st.lists(messages, max_size=8), st.lists(st.integers(0, 8), max_size=4))
+def test_what_is_remembered_of_a_history_changes_no_repair(history, ends):
+    """Of one that has grown, and of others that begin alike."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("flexchat.domain.history.MIN_REMEMBERED", 0)
+        for end in ends:
+            repair_history((*history[:end],))
+        found = repair_history((*history,))
+    assert found == repair_history((*map(attrs.evolve, history),))
 
 
 @given(well_formed_histories())

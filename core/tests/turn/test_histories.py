@@ -20,17 +20,17 @@ def turn(id, said="Hello"):
 
 
 async def ids(histories, conversation="c", tenant="t"):
-    return [one.id for one in await histories.read(conversation, tenant=tenant)]
+    return [one.id for one in (await histories.read(conversation, tenant=tenant)).turns]
 
 
 async def test_a_turn_is_decoded_once(store):
     """The second read returns the same messages, whose encodings for services are kept with them."""
     histories = Histories(store)
     await store.append("c", turn("1"), tenant="t")
-    (first,) = await histories.read("c", tenant="t")
+    (first,) = (await histories.read("c", tenant="t")).turns
     await store.append("c", turn("2"), tenant="t")
 
-    again, _ = await histories.read("c", tenant="t")
+    again, _ = (await histories.read("c", tenant="t")).turns
 
     assert again is first
 
@@ -49,7 +49,7 @@ async def test_another_process_is_seen(tmp_path, store):
     await histories.read("c", tenant="t")
     await other.delete("c", tenant="t")
     await other.append("c", turn("1", "anew"), tenant="t")
-    (one,) = await histories.read("c", tenant="t")
+    (one,) = (await histories.read("c", tenant="t")).turns
 
     assert one.messages[0].content == "anew"
     await other.aclose()
@@ -63,7 +63,7 @@ async def test_tenants_and_conversations_are_apart(store):
 
     for _ in range(2):
         for conversation, tenant in (("c", "t"), ("d", "t"), ("c", "u")):
-            (one,) = await histories.read(conversation, tenant=tenant)
+            (one,) = (await histories.read(conversation, tenant=tenant)).turns
             assert one.messages[0].content == f"{conversation} of {tenant}"
     assert await ids(histories, "d", "u") == []
 
@@ -74,8 +74,8 @@ async def test_what_stays_in_memory_is_bounded(store):
     for conversation in ("a", "b", "c"):
         await store.append(conversation, turn("1"), tenant="t")
     await store.append("large", turn("1", "x" * 100_000), tenant="t")
-    first = {name: (await histories.read(name, tenant="t"))[0] for name in ("a", "b")}
-    assert (await histories.read("a", tenant="t"))[0] is first["a"]
+    first = {name: (await histories.read(name, tenant="t")).turns[0] for name in ("a", "b")}
+    assert (await histories.read("a", tenant="t")).turns[0] is first["a"]
     for name in ("c", "large"):
         await histories.read(name, tenant="t")
 
@@ -100,7 +100,7 @@ async def test_a_read_that_fails_leaves_what_is_kept(store, monkeypatch):
     """The next one continues from there."""
     histories = Histories(store)
     await store.append("c", turn("1"), tenant="t")
-    (first,) = await histories.read("c", tenant="t")
+    (first,) = (await histories.read("c", tenant="t")).turns
 
     async def fail(*args, **rest):
         raise StorageError("the disk is gone")
@@ -110,4 +110,4 @@ async def test_a_read_that_fails_leaves_what_is_kept(store, monkeypatch):
         with pytest.raises(StorageError):
             await histories.read("c", tenant="t")
 
-    assert (await histories.read("c", tenant="t"))[0] is first
+    assert (await histories.read("c", tenant="t")).turns[0] is first

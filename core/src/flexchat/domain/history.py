@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
 import attrs
@@ -290,12 +290,50 @@ def _picture(part: MediaPart) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
+MIN_REMEMBERED = 64
+"""Messages below which a walk over them costs no more than finding what the last one found."""
+
+
+def take_walk(messages: tuple[Message, ...], name: Hashable) -> tuple[int, Any]:
+    """Take what an earlier walk kept of the beginning of a conversation; return its length and the value.
+
+    (0, None) if nothing was kept of these very messages: of equal ones, in this order. They are compared without a loop
+    in Python, which is why a turn need not cost more, the longer its conversation is.
+    """
+    for at in range(len(messages) - 1, -1, -1):
+        entry = messages[at].memo.get(name)
+        if entry is not None and len(entry[0]) == at and entry[0] == messages[:at]:
+            # Taken out, so that one owner alone extends it; lost, it is found anew.
+            return (at + 1, entry[1]) if messages[at].memo.pop(name, None) is entry else (0, None)
+    return 0, None
+
+
+def keep_walk(messages: tuple[Message, ...], name: Hashable, value: Any) -> None:
+    """Keep what a walk over all of these messages found, with the last of them; it is freed with that."""
+    if messages:
+        messages[-1].memo[name] = messages[:-1], value
+
+
 def repair_history(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[str, ...]]:
     """Give every tool call exactly one answer, right after it; return the messages and a note per repair.
 
     Providers refuse a history with a call that has no answer (an interrupted turn) or an answer that has no call
     (a history cut in the middle).
     """
+    if len(messages) < MIN_REMEMBERED:
+        return _repair(messages)
+    # Where all calls have their answers, nothing that follows belongs to them.
+    count, _ = take_walk(messages, "repaired")
+    rest = messages[count:]
+    repaired, notes = _repair(rest)
+    if repaired is not rest or notes:
+        keep_walk(messages[:count], "repaired", True)
+        return (*messages[:count], *repaired), notes
+    keep_walk(messages, "repaired", True)
+    return messages, ()
+
+
+def _repair(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[str, ...]]:
     if not any(isinstance(m, ToolMessage) or (isinstance(m, AssistantMessage) and m.tool_calls) for m in messages):
         return messages, ()
     answers, strays = _pair(messages)

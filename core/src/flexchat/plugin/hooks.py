@@ -121,7 +121,7 @@ class ModelRequest:
 
     @all_messages.default
     def _with_prompt(self) -> tuple[Message, ...]:
-        return (_prompt_message(self.system), *self.messages) if self.system else self.messages
+        return (_prompt_message(self.system),) + self.messages if self.system else self.messages  # noqa: RUF005
 
     @classmethod
     def from_messages(cls, messages: tuple[Message, ...], **rest: Any) -> ModelRequest:

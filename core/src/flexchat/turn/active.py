@@ -198,7 +198,7 @@ class ActiveTurn:
         messages: What is sent to the model; the first ``earlier_count`` were there before its first answer.
         begins_with: The messages with which it begins: the user's and what followed it, or results of the caller.
         caller_calls: Ids of the calls of the last answer that the caller runs; then the turn ends with them.
-        has_media: Whether a message of a user or a tool has media.
+        has_media: Whether a message of a user or a tool may have media.
         correction: Sent to the model after the messages, but not part of the turn.
         requested_format: Whether the last request asked for the form of ``answer_format``.
         paused_text: The text before the model paused and continued: the beginning of its answer.

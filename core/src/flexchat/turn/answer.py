@@ -37,6 +37,7 @@ from ..tools.deferral import FoundTools
 from ..tools.results import whole_text
 from .active import ActiveTurn, ModelTarget, end_replay
 from .exchange import ModelQuery, exchange, request_to
+from .media import has_media
 from .rounds import CallLimits, NextStep, can_read_on, messages_of, next_step, no_answer_reason, rounds, run_calls
 from .template import substitute_variables
 
@@ -192,14 +193,19 @@ def _assemble_messages(turn: ActiveTurn, rule: ResponseRule) -> None:
         if not isinstance(messages[-1] if messages else None, ToolMessage):
             raise ChatRequestError("continuation: its results are not of the calls with which the history ends")
     else:
-        earlier, repairs = repair_history(request.history)
-        turn.begins_with, more_repairs = repair_history(begins_with)
-        messages, repairs = (*earlier, *turn.begins_with), (*repairs, *more_repairs)
+        earlier, repairs = repair_history(request.history) if request.history else ((), ())
+        turn.begins_with = begins_with
+        if request.continuation:
+            turn.begins_with, more_repairs = repair_history(begins_with)
+            repairs += more_repairs
+        messages = earlier + turn.begins_with
     prompt = substitute_variables(rule.prompt, turn.profile, request.variables)
-    turn.messages = (SystemMessage(content=prompt), *messages) if prompt else messages
+    turn.messages = (SystemMessage(content=prompt),) + messages if prompt else messages  # noqa: RUF005
     turn.earlier_count = len(turn.messages)
-    for message in turn.messages:
-        turn.has_media = turn.has_media or (isinstance(message, ToolMessage | UserMessage) and bool(message.media))
+    # Where a plugin chooses what is sent, that alone is looked through.
+    turn.has_media = turn.parts.hooks.fits_history or has_media(turn.begins_with)
+    if request.history and not turn.has_media:
+        turn.has_media = has_media(request.history)
     turn.target = ModelTarget(llm=rule.llm, model=rule.model, fallback=[*rule.fallback])
     turn.answer_format = turn.answer_format or turn.parts.format_of(rule)
     turn.warnings += repairs

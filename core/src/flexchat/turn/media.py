@@ -10,6 +10,7 @@ import attrs
 
 from .. import media_process
 from ..domain import MediaPart, Message, ToolMessage, UserMessage
+from ..domain.history import MIN_REMEMBERED, keep_walk, take_walk
 from ..domain.media import TEXT, describe_media, image_size, kind_of, unshown, with_accepted_media
 from ..errors import MediaLimitError
 from ..media_process import MediaProcessError
@@ -24,6 +25,18 @@ T = TypeVar("T")
 PDF = "application/pdf"
 _PAGE = re.compile(rb"/Type\s*/Page\b")
 _KINDS = {"image": "images", "audio": "sounds", "video": "videos", "document": "documents"}
+
+
+def has_media(messages: tuple[Message, ...]) -> bool:
+    """Return whether a message of a user or a tool has media."""
+    is_long = len(messages) >= MIN_REMEMBERED
+    count, found = take_walk(messages, "has media") if is_long else (0, False)
+    for each in messages[count:]:
+        if (type(each) is UserMessage or type(each) is ToolMessage) and each.media:
+            found = True
+    if is_long:
+        keep_walk(messages, "has media", found)
+    return bool(found)
 
 
 async def shown_messages(turn: ActiveTurn, messages: tuple[Message, ...], llm: LLM, model: str) -> tuple[Message, ...]:

@@ -12,7 +12,7 @@ import time
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 
@@ -55,8 +55,6 @@ _DAY_S = 24 * 3600.0
 
 MESSAGE_CHARS = 80
 """Of a turn's message, in lists."""
-
-AnyTurn = TypeVar("AnyTurn", ConversationTurn, HistoryTurn)
 
 MAX_SIZE = 16 * 1024 * 1024
 """Characters of JSON whose messages stay in memory, where they and their encodings take a few times as much."""
@@ -280,7 +278,8 @@ class ConversationRecorder:
                 # turn keeps its own place among them.
                 for id in () if journal is None or journal.is_resumed else await journal.list_interrupted():
                     await make_room(id)
-                turns = await self._histories.read(conversation, tenant=tenant)
+                earlier = await self._histories.read(conversation, tenant=tenant)
+                turns = earlier.turns
                 # Deleted while this turn waited for the one that ended last: it must not begin the conversation again.
                 if has_to_wait and line.last is not None and all(each.id != line.last for each in turns):
                     raise UnknownConversationError(conversation)
@@ -292,7 +291,8 @@ class ConversationRecorder:
                     if request.attachments and not journal.is_resumed:
                         await journal.keep_attachments(request)
                     journal.record_start(request, turns)
-                turn.request = _continued(request, turns)
+                messages = earlier.messages if turns is earlier.turns else _messages_of(turns)
+                turn.request = _continued(request, turns, messages)
                 yield save
             await self._forget()
 
@@ -322,10 +322,10 @@ class ConversationRecorder:
         Raises:
             StorageError: They cannot be read. UnknownConversationError: They are another principal's.
         """
-        turns = await self._histories.read(conversation, tenant=turn.info.tenant)
-        if turns:
+        earlier = await self._histories.read(conversation, tenant=turn.info.tenant)
+        if earlier.turns:
             await self._check_owner(turn, conversation)
-        return _continued(turn.request, turns)
+        return _continued(turn.request, earlier.turns, earlier.messages)
 
     async def _has_turns(self, conversation: str, tenant: str) -> bool:
         with contextlib.suppress(UnknownConversationError), contained():
@@ -333,10 +333,15 @@ class ConversationRecorder:
         return False
 
 
-def _continued(request: ChatRequest, turns: Sequence[ConversationTurn | HistoryTurn]) -> ChatRequest:
-    earlier: list[Message] = [message for turn in turns if turn.replay for message in turn.messages]
+def _continued(
+    request: ChatRequest, turns: Sequence[ConversationTurn | HistoryTurn], messages: tuple[Message, ...]
+) -> ChatRequest:
     topic = request.topic if request.topic is not None or not turns else turns[-1].topic or None
-    return attrs.evolve(request, history=(*earlier, *request.history), topic=topic)
+    return attrs.evolve(request, history=messages + request.history, topic=topic)
+
+
+def _messages_of(turns: Sequence[ConversationTurn | HistoryTurn]) -> tuple[Message, ...]:
+    return tuple([message for turn in turns if turn.replay for message in turn.messages])
 
 
 _TURN_FIELDS = (
@@ -406,6 +411,31 @@ def _unknown_effects(records: Sequence[ToolCallRecord]) -> Mapping[str, str]:
     return keys
 
 
+@attrs.frozen
+class _Earlier:
+    """Turns of a conversation, and the messages that later requests have of them.
+
+    Attributes:
+        has_unknown: Whether an effect was unknown when its turn ended.
+    """
+
+    turns: Sequence[ConversationTurn | HistoryTurn] = ()
+    messages: tuple[Message, ...] = ()
+    has_unknown: bool = False
+    version: str | None = None
+    size: int = 0
+
+    def followed_by(self, new: ConversationHistory) -> _Earlier:
+        """Return them with the turns that were added: what was known of them is not worked out again."""
+        return _Earlier(
+            tuple(self.turns) + new.turns,
+            self.messages + _messages_of(new.turns),
+            self.has_unknown or any(turn.unknown_effects for turn in new.turns),
+            new.version,
+            self.size + new.size,
+        )
+
+
 class Histories:
     """Reads the histories of a store's conversations, and keeps the most recently used ones in memory.
 
@@ -419,32 +449,34 @@ class Histories:
         self._effects = effects
         self._max_size = max_size
         self._size = 0
-        self._kept: dict[tuple[str, str], ConversationHistory] = {}  # the least recently used comes first
+        self._kept: dict[tuple[str, str], _Earlier] = {}  # the least recently used comes first
 
-    async def read(self, conversation: str, *, tenant: str) -> Sequence[ConversationTurn | HistoryTurn]:
+    async def read(self, conversation: str, *, tenant: str) -> _Earlier:
         """Return a conversation's turns, oldest first; none if there is no such conversation. Raises StorageError."""
         key = tenant, conversation
         read = getattr(self._store, "history", None)
         with contextlib.suppress(UnknownConversationError), contained():
             if read is None:
-                return await self._with_outcomes(await self._store.turns(conversation, tenant=tenant), tenant)
+                turns = await self._store.turns(conversation, tenant=tenant)
+                has_unknown = any(turn.unknown_effects for turn in turns)
+                return await self._with_outcomes(_Earlier(turns, _messages_of(turns), has_unknown), tenant)
             cached = self._kept.get(key)
             new: ConversationHistory = await read(conversation, tenant=tenant, after=cached and cached.version)
-            if cached is not None and not new.is_whole:
-                # Not what is kept by now: another reader may have added the same turns meanwhile.
-                new = attrs.evolve(new, turns=cached.turns + new.turns, size=cached.size + new.size)
-            self._keep(key, new)
-            return await self._with_outcomes(new.turns, tenant)
+            # Not what is kept by now: another reader may have added the same turns meanwhile.
+            earlier = (_Earlier() if cached is None or new.is_whole else cached).followed_by(new)
+            self._keep(key, earlier)
+            return await self._with_outcomes(earlier, tenant)
         self._forget(key)
-        return ()
+        return _Earlier()
 
-    async def _with_outcomes(self, turns: Sequence[AnyTurn], tenant: str) -> Sequence[AnyTurn]:
+    async def _with_outcomes(self, earlier: _Earlier, tenant: str) -> _Earlier:
         """Return turns whose results state how an effect ended that was unknown when its turn ended."""
-        if self._effects is None or not any(turn.unknown_effects for turn in turns):
-            return turns
-        return [await self._with_outcome(turn, tenant) if turn.unknown_effects else turn for turn in turns]
+        if self._effects is None or not earlier.has_unknown:
+            return earlier
+        turns = [await self._with_outcome(turn, tenant) if turn.unknown_effects else turn for turn in earlier.turns]
+        return attrs.evolve(earlier, turns=turns, messages=_messages_of(turns))
 
-    async def _with_outcome(self, turn: AnyTurn, tenant: str) -> AnyTurn:
+    async def _with_outcome(self, turn: Any, tenant: str) -> Any:
         assert self._effects is not None
         outcomes = {}
         for call_id, key in turn.unknown_effects.items():
@@ -457,7 +489,7 @@ class Histories:
         ]
         return attrs.evolve(turn, messages=tuple(messages))
 
-    def _keep(self, key: tuple[str, str], history: ConversationHistory) -> None:
+    def _keep(self, key: tuple[str, str], history: _Earlier) -> None:
         self._forget(key)
         self._kept[key] = history
         self._size += _size_of(history)
@@ -484,5 +516,5 @@ def _with_effect(message: ToolMessage, effect: Effect | None) -> ToolMessage:
     return attrs.evolve(message, content=text, is_error=effect.state == "failed")
 
 
-def _size_of(history: ConversationHistory) -> int:
+def _size_of(history: _Earlier) -> int:
     return history.size + TURN_SIZE * (1 + len(history.turns))

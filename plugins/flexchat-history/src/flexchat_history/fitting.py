@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
-from flexchat import Message, RequestRefusedError, Turn, TurnInfo, UserMessage
+from flexchat import RequestRefusedError, ToolMessage, Turn, TurnInfo, UserMessage
 from flexchat.plugin import FittedHistory, HistoryRequest, hookimpl
 
-from .plan import Limits, Plan, apply, left_out, plan
+from .plan import Limits, Outline, Plan, apply, left_out, plan
 from .policy import apply_policy, from_record, to_record
 from .settings import History, Policy, load_policy, override
 from .sizes import STEPS, size_of, sizes_of_tools, tokens_per_byte
@@ -27,8 +27,8 @@ SKILLS = "*load_skill"
 MAX_CONVERSATIONS = 10_000
 """Conversations whose tokens per byte are remembered."""
 
-_Place = tuple[str, str, str]
-"""A tenant, a conversation, an entry of llms."""
+_Place = tuple[str, str, str, str]
+"""A tenant, a conversation, an entry of llms, a model."""
 _FRONTIERS = tuple(field.name for field in attrs.fields(Plan))
 
 
@@ -63,28 +63,33 @@ class HistoryFitter:
         )
         record: dict[str, Any] = {}
         recorded = history.recorded
-        if policy is not None:
+        # What was recorded counts: the settings may have changed since.
+        if policy is not None if recorded is None else "policy" in recorded:
+            if type(messages[own_from]) is ToolMessage:  # the turn that made these calls goes on
+                own_from = Outline(messages, own_from, limits).starts[-1]
             before = messages[:own_from]
             if recorded is not None:
                 sent = from_record(before, recorded["policy"])
             else:
+                assert policy is not None
                 name = settings.policy or str(getattr(policy, "__qualname__", type(policy).__name__))
                 sent = await apply_policy(policy, name, before, limits)
             record["policy"] = to_record(before, sent)
             messages, own_from = (*sent, *messages[own_from:]), len(sent)
+        outline = Outline(messages, own_from, limits)
         if recorded is not None:
             chosen, ratio, most = Plan(**recorded.get("plan", {})), recorded["ratio"], recorded["max_tokens"]
         else:
             info = history.request.info
-            place = info.tenant, info.conversation or info.id, history.request.llm
+            place = info.tenant, info.conversation or info.id, history.request.llm, history.request.model
             most = min(await self._max_tokens(settings, history), self._caps.get(place, sys.maxsize))
-            ratio = await self._ratio(history, messages, most)
+            ratio = await self._ratio(history, outline.ends[-1] > most)
             limits = attrs.evolve(limits, budget=max(int(most / ratio) - fixed, 1))
-            chosen = plan(messages, own_from, limits)
+            chosen = plan(outline, limits)
             if history.is_too_long:
-                refused = apply(messages, chosen, limits, can_read_on=history.can_read_on)
+                refused = apply(outline, chosen, limits, can_read_on=history.can_read_on)
                 smaller = int(sum(map(size_of, refused)) * SMALLER)
-                chosen = plan(messages, own_from, attrs.evolve(limits, budget=max(smaller, 1)))
+                chosen = plan(outline, attrs.evolve(limits, budget=max(smaller, 1)))
                 # The next requests of this conversation begin with what was accepted.
                 _put(self._caps, place, int((smaller + fixed) * ratio) + 1)
         summary, why = "", ""
@@ -93,13 +98,18 @@ class HistoryFitter:
         elif settings.compact == "summarise" and chosen.dropped_to > chosen.kept_from:
             chunk = max(int(most / ratio) * 3 // 4, 1)
             summary, why = await summary_of(history, messages, chosen.dropped_to, settings, chunk)
-        fitted = tuple(apply(messages, chosen, limits, can_read_on=history.can_read_on))
+        fitted = tuple(apply(outline, chosen, limits, can_read_on=history.can_read_on))
         if summary:
             fitted = (UserMessage(BEGINNING + summary), *fitted)
             record["summary"] = {"to": chosen.dropped_to, "text": summary}
         size = fixed + sum(map(size_of, fitted))
         record |= {"bytes": size, "ratio": ratio, "max_tokens": most, "tokens_at_most": int(size * ratio) + 1}
-        omitted = self._left_out(history, messages, own_from, chosen, limits, is_policy=policy is not None)
+        omitted = left_out(outline, chosen, limits)
+        if "policy" in record:
+            sent_ids = {id(message) for message in messages}
+            count = sum(id(message) not in sent_ids for message in history.request.messages)
+            if count:
+                omitted.insert(0, {"what": "messages", "count": count, "why": "policy"})
         if not chosen.is_empty:
             record["plan"] = {name: at for name in _FRONTIERS if (at := getattr(chosen, name))}
         if why:
@@ -111,8 +121,9 @@ class HistoryFitter:
     @hookimpl
     def flexchat_turn_finished(self, info: TurnInfo, turn: Turn) -> None:
         """Remember the tokens per byte that the conversation had."""
-        if turn.response.rounds and (ratio := tokens_per_byte(turn.response.rounds)) is not None:
-            self._remember((info.tenant, info.conversation or "", turn.response.llm), ratio)
+        llm, model = turn.response.llm, turn.response.model
+        if (ratio := tokens_per_byte(turn.response.rounds, llm, model)) is not None:
+            self._remember((info.tenant, info.conversation or "", llm, model), ratio)
 
     def _settings_of(self, index: int, rule: Any) -> History:
         settings = self._settings.get(index)
@@ -136,13 +147,13 @@ class HistoryFitter:
             raise RequestRefusedError(unknown_window(request.llm, request.model))
         return most
 
-    async def _ratio(self, history: HistoryRequest, messages: Sequence[Message], most: int) -> float:
+    async def _ratio(self, history: HistoryRequest, is_needed: bool) -> float:
         """Return the tokens per byte to reckon with: 1 until a service has reported how many there were."""
-        info = history.request.info
-        key = info.tenant, info.conversation or "", history.request.llm
-        ratio = tokens_per_byte(history.rounds)
-        if ratio is None and key not in self._ratios and sum(map(size_of, messages)) > most:
-            ratio = tokens_per_byte(await history.earlier_rounds())
+        request = history.request
+        key = request.info.tenant, request.info.conversation or "", request.llm, request.model
+        ratio = tokens_per_byte(history.rounds, request.llm, request.model)
+        if ratio is None and key not in self._ratios and is_needed:
+            ratio = tokens_per_byte(await history.earlier_rounds(), request.llm, request.model)
         if ratio is not None:
             self._remember(key, ratio)
         return self._ratios.get(key, 1.0)
@@ -152,24 +163,6 @@ class HistoryFitter:
         # A smaller one counts only if it is clearly so: each change moves what is left out.
         if known is None or ratio > known or ratio < known - 1.5 / STEPS:
             _put(self._ratios, key, ratio)
-
-    def _left_out(
-        self,
-        history: HistoryRequest,
-        messages: Sequence[Message],
-        own_from: int,
-        chosen: Plan,
-        limits: Limits,
-        *,
-        is_policy: bool,
-    ) -> list[dict[str, Any]]:
-        found = left_out(messages, own_from, chosen, limits)
-        if is_policy:
-            sent = {id(message) for message in messages}
-            count = sum(id(message) not in sent for message in history.request.messages)
-            if count:
-                found.insert(0, {"what": "messages", "count": count, "why": "policy"})
-        return found
 
 
 def _put(known: OrderedDict[_Place, Any], place: _Place, value: Any) -> None:

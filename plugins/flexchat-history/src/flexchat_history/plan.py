@@ -12,12 +12,13 @@ import functools
 import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 import attrs
 from flexchat import MediaPart, Message, SystemMessage, ToolMessage, UserMessage
+from flexchat.host import keep_walk, take_walk
 from flexchat_sdk import AssistantMessage
 
 from .sizes import size_of
@@ -25,6 +26,8 @@ from .sizes import size_of
 STEP = 4
 """A step is this part of the budget: what one compaction frees."""
 _WITHOUT_MEDIA = SystemMessage, AssistantMessage
+MAX_PLANS = 8
+"""Compactions that are remembered of one history."""
 MIN_STUBBED = 400
 """Characters of a result below which a stub would not be shorter."""
 
@@ -48,11 +51,6 @@ class Limits:
     has_stubs: bool = True
     pins: tuple[str, ...] = ()
     is_urgent: bool = False
-
-    @property
-    def rules(self) -> tuple[Any, ...]:
-        """What decides how a message is replaced."""
-        return self.has_stubs, self.pins
 
     def is_pinned(self, name: str) -> bool:
         """Whether the results of a tool are always sent whole."""
@@ -93,93 +91,160 @@ class Plan:
         return not any(attrs.astuple(self))
 
 
-def turn_starts(messages: Sequence[Message], own_from: int) -> list[int]:
-    """Return the indices at which turns begin, the turn under way last; a turn begins with its user's message.
+@attrs.define(eq=False)
+class _Sums:
+    """Sums over a history, which grow with it: a request need not walk over all of a long one.
 
-    Args:
-        own_from: Index of the first message of the turn under way. If it continues with results of calls, it includes
-            the turn that made them.
+    Attributes:
+        starts: Indices at which turns begin.
+        ends: Bytes of the first messages, by their number.
+        kept: Bytes that are sent of the first turns when they are left out, by their number; so are the next two.
+        counts: How many of ``pinned`` are of these turns.
+        spared: Bytes that lines in place of their results and media save.
+        pinned: What is sent of turns that are left out.
+        plans: Compactions of turns that do not change any more.
     """
-    users = [i for i, message in enumerate(messages[: own_from + 1]) if type(message) is UserMessage and i]
-    starts = [i for i in users if type(messages[i - 1]) is not UserMessage]
-    return [0, *starts] if messages else []
+
+    starts: list[int] = attrs.field(factory=lambda: [0])
+    ends: list[int] = attrs.field(factory=lambda: [0])
+    kept: list[int] = attrs.field(factory=lambda: [0])
+    counts: list[int] = attrs.field(factory=lambda: [0])
+    spared: list[int] = attrs.field(factory=lambda: [0])
+    pinned: list[Message] = attrs.field(factory=list)
+    plans: dict[Any, tuple[Plan, int]] = attrs.field(factory=dict)
+
+    def extend(self, history: Sequence[Message]) -> None:
+        """Go on to the end of the history."""
+        for index in range(len(self.ends) - 1, len(history)):
+            if index and type(history[index]) is UserMessage and type(history[index - 1]) is not UserMessage:
+                self.starts.append(index)
+            self.ends.append(self.ends[-1] + size_of(history[index]))
+        # Of the last turn there may be more by now.
+        for sums in (self.kept, self.counts, self.spared):
+            del sums[len(self.starts) :]
+        del self.pinned[self.counts[-1] :]
 
 
-def plan(messages: Sequence[Message], own_from: int, limits: Limits) -> Plan:
+class Outline:
+    """A conversation by turns: where they begin, how large they are, and what of them is pinned.
+
+    Attributes:
+        own_from: Index of the first message of the turn under way.
+        starts: Indices at which turns begin, the one under way last; a turn begins with its user's message. If the one
+            under way continues with results of calls, it includes the turn that made them.
+    """
+
+    def __init__(self, messages: Sequence[Message], own_from: int, limits: Limits) -> None:
+        self.messages, self.own_from, self._limits = tuple(messages), own_from, limits
+        history, name = self.messages[:own_from], ("history sums", limits.pins)
+        sums: _Sums = take_walk(history, name)[1] or _Sums()
+        self._sums = sums
+        sums.extend(history)
+        keep_walk(history, name, sums)
+        own = self.messages[own_from:]
+        begins = own_from and own and type(own[0]) is UserMessage and type(history[-1]) is not UserMessage
+        self.starts = [*sums.starts, own_from] if begins else [*sums.starts]
+        self.ends = [*sums.ends[:-1], *itertools.accumulate(map(size_of, own), initial=sums.ends[-1])]
+
+    def gone(self, turns: int) -> int:
+        """Return the bytes that leaving out the first turns saves."""
+        return self.ends[self.starts[turns]] - self._to(turns).kept[turns]
+
+    def pinned(self, cut: int) -> list[Message]:
+        """Return what is sent of the messages before the cut, which are left out."""
+        turns = bisect.bisect_left(self.starts, cut)
+        if self.starts[turns : turns + 1] != [cut]:  # recorded for another conversation
+            return pinned_of(self.messages[:cut], self._limits)
+        sums = self._to(turns)
+        return sums.pinned[: sums.counts[turns]]
+
+    def compact(self, turns: int, target: int, first: int, limits: Limits) -> tuple[Plan, int]:
+        """Save *target* bytes in the turns from *first* to *turns*; return the plan and what it saves."""
+        key, plans = (turns, target, first, limits.has_stubs), self._sums.plans
+        if key in plans:
+            return plans[key]
+        result = Plan(kept_from=self.starts[first])
+        if turns <= first:
+            return result, 0
+        spared = self._to(turns).spared if limits.has_stubs else None
+        if spared is not None and spared[turns] - spared[first] >= target:
+            found = self._with_lines(self.starts[turns], target, result)
+        else:
+
+            def saved(count: int) -> int:
+                lines = 0 if spared is None else spared[turns] - spared[count]
+                return self.gone(count) - self.gone(first) + lines
+
+            at = bisect.bisect_left(range(turns), target, first, turns, key=saved)
+            if spared is not None:
+                to = self.starts[turns]
+                result = attrs.evolve(result, repeats_to=to, stubs_to=to, media_to=to)
+            found = attrs.evolve(result, dropped_to=self.starts[at] if at > first else 0), saved(at)
+        if turns < len(self._sums.starts):
+            if len(plans) > MAX_PLANS:
+                plans.clear()
+            plans[key] = found
+        return found
+
+    def _with_lines(self, limit: int, target: int, result: Plan) -> tuple[Plan, int]:
+        first, saved = result.kept_from, 0
+        repeats = repeated_reads(self.messages, self._limits, first, limit)
+        for index, id in repeats.items():
+            message = self.messages[index]
+            saved += size_of(message) - size_of(replacement(message, id, can_read_on=True))
+        if saved <= 0:
+            repeats, saved = {}, 0
+        result = attrs.evolve(result, repeats_to=limit if repeats else 0)
+        for kind in ("stubs_to", "media_to"):
+            for index in range(first, limit):
+                if saved >= target:
+                    return result, saved
+                if index not in repeats and (spared := _spared(self.messages[index], kind, self._limits)):
+                    saved += spared
+                    result = attrs.evolve(result, **{kind: index + 1})
+        # A stub may be shorter than the line of a repeated result.
+        return attrs.evolve(result, stubs_to=limit, media_to=limit), max(saved, target)
+
+    def _to(self, turns: int) -> _Sums:
+        """Return the sums, which go as far as the first turns."""
+        sums, limits = self._sums, self._limits
+        for number in range(len(sums.kept) - 1, turns):
+            turn = self.messages[self.starts[number] : self.starts[number + 1]]
+            pinned = pinned_of(turn, limits)
+            sums.pinned += pinned
+            sums.counts.append(len(sums.pinned))
+            sums.kept.append(sums.kept[-1] + sum(map(size_of, pinned)))
+            lines = sum(_spared(each, "stubs_to", limits) + _spared(each, "media_to", limits) for each in turn)
+            sums.spared.append(sums.spared[-1] + lines)
+        return sums
+
+
+def plan(outline: Outline, limits: Limits) -> Plan:
     """Choose what is left out, cheapest first."""
-    starts = turn_starts(messages, own_from)
+    starts, ends = outline.starts, outline.ends
     earlier = len(starts) - 1
-    if earlier < 0:
-        return Plan()
-    kept_from = 0
-    if limits.keep_last is not None and earlier > limits.keep_last:
-        kept_from = starts[earlier - limits.keep_last]
-    result = Plan(kept_from=kept_from)
+    first = 0 if limits.keep_last is None else max(earlier - limits.keep_last, 0)
+    result = Plan(kept_from=starts[first])
     if limits.budget is None:
         return result
-    ends = [0, *itertools.accumulate(map(size_of, messages))]
-    excess = ends[-1] - limits.budget
-    if kept_from:
-        excess -= ends[kept_from] - sum(map(size_of, pinned_of(messages[:kept_from], limits)))
+    excess = ends[-1] - limits.budget - outline.gone(first)
     if excess <= 0:
         return result
     step = max(limits.budget // STEP, 1)
     target = math.ceil(excess / step) * step
     # Where the conversation was when this step became necessary: only what was old then is compacted, so that the
     # plan stays the same until the next step.
-    crossed = bisect.bisect_left(ends, ends[-1] - excess + target - step) if not kept_from else len(ends)
+    crossed = bisect.bisect_left(ends, ends[-1] - excess + target - step) if not first else len(ends)
     then = min(bisect.bisect_right(starts, crossed - 1) - 1, earlier)
-    turns = max(then - limits.keep_turns, 0)
-    # Remembered with the message before the frontier: between two steps the answer is the same.
-    memo: dict[Any, Any] = messages[starts[turns] - 1].memo if turns else {}
-    key = "history plan", starts[turns], ends[starts[turns]], target, result, limits.keep_turns, *limits.rules
-    if key not in memo:
-        memo[key] = _compact(messages, starts, turns, target, limits, result)
-    found: Plan
-    saved: int
-    found, saved = memo[key]
+    found, saved = outline.compact(max(then - limits.keep_turns, 0), target, first, limits)
     if saved < excess and then < earlier:
-        found, saved = _compact(messages, starts, max(earlier - limits.keep_turns, 0), target, limits, result)
+        found, saved = outline.compact(max(earlier - limits.keep_turns, 0), target, first, limits)
     if saved < excess and limits.is_urgent:
-        last = max((i for i, m in enumerate(messages) if isinstance(m, AssistantMessage) and m.tool_calls), default=0)
-        stubs_to, media_to = max(found.stubs_to, last), max(found.media_to, min(last, own_from))
+        calls = (i for i, m in enumerate(outline.messages) if isinstance(m, AssistantMessage) and m.tool_calls)
+        last = max(calls, default=0)
+        stubs_to, media_to = max(found.stubs_to, last), max(found.media_to, min(last, outline.own_from))
         found = attrs.evolve(found, stubs_to=stubs_to, media_to=media_to)
     return found
-
-
-def _compact(
-    messages: Sequence[Message], starts: Sequence[int], turns: int, target: int, limits: Limits, result: Plan
-) -> tuple[Plan, int]:
-    """Save *target* bytes in the first turns; return the plan and what it saves."""
-    limit, saved, first = starts[turns], 0, result.kept_from
-    repeats: dict[int, str] = {}
-    if limits.has_stubs:
-        repeats = repeated_reads(messages, limits, first, limit)
-        replaced = {i: replacement(messages[i], repeats[i], can_read_on=True) for i in repeats}
-        saved += sum(size_of(messages[i]) - size_of(new) for i, new in replaced.items())
-        result = attrs.evolve(result, repeats_to=limit if saved > 0 else 0)
-        if saved <= 0:
-            repeats = {}
-        for kind in ("stubs_to", "media_to"):
-            for index in range(first, limit):
-                if saved >= target:
-                    break
-                if index not in repeats and (spared := _spared(messages[index], kind, limits)):
-                    saved += spared
-                    result = attrs.evolve(result, **{kind: index + 1})
-    if saved >= target:
-        return result, saved
-    smaller = _with_lines(messages[:limit], result, limits, repeats, can_read_on=True)
-    for number, start in enumerate(starts[:turns]):
-        if start < first:
-            continue
-        if saved >= target:
-            break
-        end = starts[number + 1]
-        before = sum(size_of(smaller[i]) for i in range(start, end))
-        saved += before - sum(size_of(each) for each in pinned_of(smaller[start:end], limits))
-        result = attrs.evolve(result, dropped_to=end)
-    return result, saved
 
 
 def _spared(message: Message, kind: str, limits: Limits) -> int:
@@ -254,20 +319,23 @@ def _media_name(part: MediaPart) -> str:
     return f"{part.kind} '{part.name}'" if part.name else f"{part.kind} of type {part.mime_type}"
 
 
-def pinned_of(messages: Sequence[Message], limits: Limits) -> list[Message]:
+def pinned_of(messages: Sequence[Message], limits: Limits, *, is_short: bool = True) -> list[Message]:
     """Return the messages of turns left out that are sent nevertheless: instructions, and what is pinned.
 
-    A pinned result comes with its call, the other calls of the same answer, and the user's message before it.
+    A pinned result comes with its call, the other calls of the same answer, and the user's message before it; with
+    ``is_short``, with lines in place of their results and media.
     """
     kept: list[Message] = []
-    question: Message | None = None
+    question: UserMessage | None = None
     keeps_results = False
     for message in messages:
         if type(message) is AssistantMessage:
             calls = message.tool_calls if limits.pins else ()
             keeps_results = bool(calls) and any(limits.is_pinned(call.name) for call in calls)
             if keeps_results:
-                kept += [message] if question is None else [question, message]
+                if question is not None:
+                    kept.append(without_media(question) if is_short and question.media else question)
+                kept.append(message)
                 question = None
         elif type(message) is UserMessage:
             question = None if message.pinned else message
@@ -276,48 +344,37 @@ def pinned_of(messages: Sequence[Message], limits: Limits) -> list[Message]:
         elif type(message) is SystemMessage:
             kept.append(message)
         elif keeps_results:
-            long = _is_long_result(message, limits)
-            kept.append(replacement(message, None, can_read_on=False) if long else message)
+            if is_short and _is_long_result(message, limits):
+                message = replacement(message, None, can_read_on=False)
+            kept.append(without_media(message) if is_short and has_media(message, limits) else message)
     return kept
 
 
-def apply(
-    messages: Sequence[Message],
-    plan: Plan,
-    limits: Limits,
-    *,
-    can_read_on: bool,
-) -> list[Message]:
+def apply(outline: Outline, plan: Plan, limits: Limits, *, can_read_on: bool) -> list[Message]:
     """Return the messages that a plan sends; those that are sent whole are the same objects."""
-    if plan.is_empty:
-        return [*messages]
-    repeats = repeated_reads(messages, limits, plan.cut, plan.repeats_to)
-    cut, sent = plan.cut, _with_lines(messages, plan, limits, repeats, can_read_on=can_read_on)
-    if not cut:
-        return sent
-    return [*pinned_of(messages[:cut], limits), *sent[cut:]]
-
-
-def _with_lines(
-    messages: Sequence[Message], plan: Plan, limits: Limits, repeats: Mapping[int, str], *, can_read_on: bool
-) -> list[Message]:
-    """Return all messages, with lines in place of results and media."""
-    cut, sent = plan.cut, [*messages]
+    messages, cut = outline.messages, plan.cut
+    sent = [*messages[cut:]]
+    repeats = repeated_reads(messages, limits, cut, plan.repeats_to)
     for index in range(cut, max(plan.repeats_to, plan.stubs_to)):
-        message = sent[index]
-        if index < plan.repeats_to and index in repeats:
-            sent[index] = replacement(message, repeats[index], can_read_on=can_read_on)
-        elif index < plan.stubs_to and _is_long_result(message, limits):
-            sent[index] = replacement(message, None, can_read_on=can_read_on)
-    for index in range(cut, plan.media_to):
-        if has_media(sent[index], limits):
-            sent[index] = without_media(sent[index])
-    return sent
+        message = messages[index]
+        if _is_long_result(message, limits):
+            stub = replacement(message, None, can_read_on=True) if index < plan.stubs_to else None
+            if index in repeats:
+                line = replacement(message, repeats[index], can_read_on=can_read_on)
+                if stub is None or size_of(line) <= size_of(stub):
+                    sent[index - cut] = line
+                    continue
+            if stub is not None:
+                sent[index - cut] = stub if can_read_on else replacement(message, None, can_read_on=False)
+    for at in range(max(plan.media_to - cut, 0)):
+        if has_media(sent[at], limits):
+            sent[at] = without_media(sent[at])
+    return [*outline.pinned(cut), *sent] if cut else sent
 
 
-def left_out(messages: Sequence[Message], own_from: int, plan: Plan, limits: Limits) -> list[dict[str, Any]]:
+def left_out(outline: Outline, plan: Plan, limits: Limits) -> list[dict[str, Any]]:
     """Describe what a plan leaves out, for records: kinds, numbers and reasons."""
-    starts = turn_starts(messages, own_from)
+    messages, starts = outline.messages, outline.starts
     found: list[dict[str, Any]] = []
 
     def add(what: str, count: int, why: str) -> None:

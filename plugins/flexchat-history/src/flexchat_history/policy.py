@@ -38,7 +38,7 @@ def with_pins(history: Sequence[Message], sent: Sequence[Message], limits: Limit
     """Return the messages in pairs, with the pinned content that they lack in front."""
     units: list[list[Message]] = []
     unit: list[Message] = []
-    for message in pinned_of(history, limits):
+    for message in pinned_of(history, limits, is_short=False):
         if isinstance(message, SystemMessage):
             units.append([message])
         elif isinstance(message, UserMessage) or not unit:

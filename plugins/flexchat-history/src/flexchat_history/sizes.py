@@ -60,14 +60,16 @@ def sizes_of_tools(tools: Sequence[Mapping[str, Any]]) -> int:
     return sum(len(json.dumps(tool, default=str, ensure_ascii=False).encode()) for tool in tools)
 
 
-def tokens_per_byte(rounds: Iterable[Any]) -> float | None:
-    """Return the tokens per byte of the last answer that reports them, rounded up to a step; None if none does.
+def tokens_per_byte(rounds: Iterable[Any], llm: str, model: str) -> float | None:
+    """Return the tokens per byte of a model's last answer that reports them, rounded up to a step; None if none does.
 
     Args:
         rounds: Answers, oldest first, with their usage and the record of their request.
     """
     for each in reversed([*rounds]):
         record, usage = each.history, each.usage
+        if (each.llm, each.model) != (llm, model):  # another tokenizer
+            continue
         if isinstance(record, Mapping) and usage is not None and usage.input_tokens:
             size = record.get("bytes")
             if isinstance(size, int) and size > 0:
