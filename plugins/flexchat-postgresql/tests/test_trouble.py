@@ -234,3 +234,17 @@ def test_a_setting_that_does_not_fit_begins_with_its_key(key, value):
     """`flexchat check` takes the place of the problem from it."""
     with pytest.raises(ValueError, match=f"^{key} must be "):
         PostgresqlConfig(**{"dsn": "postgresql://host/db", key: value})
+
+
+async def test_a_database_without_an_encoding_and_a_client_with_another_one(server, schema, monkeypatch):
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {schema} ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+    monkeypatch.setenv("PGCLIENTENCODING", "latin1")
+    kept = ConversationTurn(id="one", messages=(UserMessage(content="Grüße, 日本"),), topic="水")
+    store = store_at(server.dsn(schema))
+
+    await store.append("c", kept, tenant="t")
+
+    assert await store.turns("c", tenant="t") == [kept]
+    assert [info.topic for info in await store.list(tenant="t")] == ["水"]
+    await store.aclose()

@@ -339,6 +339,7 @@ class Connections:
                 self._config.dsn,
                 autocommit=True,
                 prepare_threshold=None,
+                client_encoding="utf8",  # of a database in SQL_ASCII, texts would come as bytes
                 **{"application_name": self.application_name(), **settings},
             )
             try:
