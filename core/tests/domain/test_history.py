@@ -197,6 +197,12 @@ def test_what_is_remembered_of_a_history_changes_no_repair(history, ends):
     assert found == repair_history((*map(attrs.evolve, history),))
 
 
+@pytest.mark.parametrize("form", ["openai", "flexchat"])
+def test_a_pinned_message_stays_pinned(form):
+    history = (UserMessage("My order is 4711.", pinned=True), UserMessage("Hello."))
+    assert read_history(json.loads(json.dumps(write_history(history, form)))) == history
+
+
 @given(well_formed_histories())
 def test_what_is_written_is_read_again(history):
     """Our own form loses nothing; OpenAI's keeps who said what, which calls there were and what came of them."""

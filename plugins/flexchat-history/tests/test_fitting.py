@@ -6,12 +6,35 @@ import json
 
 import attrs
 import pytest
-from flexchat import ConfigError, FlexChat, LostTurnError, RequestRefusedError, UserMessage, read_history, tool
-from flexchat.plugin import hookimpl
-from flexchat_sdk import ContextLengthError, ProviderConnectionError, Usage
+from flexchat import (
+    AssistantMessage,
+    ConfigError,
+    FlexChat,
+    LostTurnError,
+    MediaPart,
+    RequestRefusedError,
+    ToolCall,
+    ToolMessage,
+    TurnInfo,
+    UserMessage,
+    read_history,
+    tool,
+)
+from flexchat.config.model import ResponseRule
+from flexchat.plugin import HistoryRequest, ModelRequest, hookimpl
+from flexchat_history.fitting import HistoryFitter
+from flexchat_history.settings import History
+from flexchat_history.sizes import MAX_IMAGE, media_size
+from flexchat_sdk import ChatOptions, ContextLengthError, ProviderConnectionError, Usage
 from flexchat_sqlite import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
 
+
+async def no_rounds():
+    return ()
+
+
+NOTHING_EARLIER = {"ask": None, "earlier_rounds": no_rounds}
 RULE = {"llm": "bot", "model": "m", "prompt": "Be brief."}
 
 
@@ -320,3 +343,105 @@ async def test_a_preview_asks_no_model_for_a_summary():
     await chat.respond("Now?", history=history)
     assert len(model.requests) == 2
     assert previewed.messages == tuple(model.requests[1].messages[2:])
+
+
+async def test_a_summary_stands_for_its_own_conversation_alone():
+    """Also if two conversations of one program share the message object with which the summary ends."""
+    shared = AssistantMessage("Noted. " + "a" * 300)
+
+    def history_of(name):
+        rest = read_history(talk(5, 300))[2:]
+        return (UserMessage(f"I am {name}. " + "q" * 300), shared, *rest)
+
+    settings = {"max_tokens": 3_000, "keep_turns": 4, "compact": "summarise"}
+    chat, model = chat_of(says("She is Ada."), says("Yes."), says("She is Eve."), says("Yes."), history=settings)
+    for name in ("Ada", "Eve"):
+        await chat.respond("Who am I?", history=history_of(name))
+
+    assert [request.messages[1].content[-11:] for request in model.requests[1::2]] == ["She is Ada.", "She is Eve."]
+
+
+async def test_a_recorded_summary_of_other_messages_is_not_reused(tmp_path):
+    """A policy chooses others in each turn, so that the number of messages does not identify them."""
+    path, settings = tmp_path / "kept.db", {**SUMMARY, "keep_turns": 0}
+    chat, model = chat_of(says("a" * 620), repeat=True, history={"max_tokens": 90_000}, path=path)
+    async with chat:
+        for number in range(8):
+            await chat.respond(f"question {number} " + "q" * 300, conversation="c")
+    for number in range(2):
+        chat, model = chat_of(
+            *[says(f"Summary {number}."), says("Yes.")],
+            history=settings,
+            path=path,
+            history_policy=lambda messages, first=2 * number: messages[first : first + 8],
+        )
+        async with chat:
+            await chat.respond("Now?", conversation="c")
+        assert model.requests[-1].messages[1].content.endswith(f"Summary {number}.")
+
+
+async def test_a_policy_leaves_the_calls_of_the_turn_under_way_together():
+    """Their results come from the caller, in a turn of its own."""
+    seen = []
+
+    def trim(messages):
+        seen.append([*messages])
+        return messages[-2:]
+
+    call = ToolCall(name="look", arguments={}, id="call_1")
+    messages = (*read_history(talk(2)), UserMessage("Look."), AssistantMessage((call,)))
+    fitter = HistoryFitter(History(max_tokens=9_000), trim)
+    result = ToolMessage(tool_call_id="call_1", name="look", content="seen")
+    request = ModelRequest(
+        info=TurnInfo(id="t"), llm="bot", model="m", messages=(*messages, result), options=ChatOptions()
+    )
+    fitted = await fitter.flexchat_fit_history(
+        HistoryRequest(request=request, llm=None, rule=(0, ResponseRule(llm="bot")), own_from=6, **NOTHING_EARLIER)
+    )
+
+    assert fitted.messages == (*messages[2:], result)
+    assert seen == [[*messages[:4]]]
+
+
+async def test_a_request_is_repeated_from_its_record_alone():
+    """Although the settings have a policy by now, or have none any more."""
+
+    def trim(messages):
+        return messages[-2:]
+
+    messages = (*read_history(talk(4)), UserMessage("Now?"))
+    request = ModelRequest(info=TurnInfo(id="t"), llm="bot", model="m", messages=messages, options=ChatOptions())
+    facts = {"request": request, "llm": None, "rule": (0, ResponseRule(llm="bot")), "own_from": 8, **NOTHING_EARLIER}
+    plain = HistoryFitter(History(max_tokens=9_000))
+    slicing = HistoryFitter(History(max_tokens=9_000), trim)
+    for first, second in ((plain, slicing), (slicing, plain)):
+        before = await first.flexchat_fit_history(HistoryRequest(**facts))
+        again = await second.flexchat_fit_history(HistoryRequest(**facts, recorded=before.record))
+        assert again == before
+
+
+async def test_the_schema_of_an_answer_counts():
+    form = {"type": "json_schema", "name": "it", "schema": {"type": "object", "description": "d" * 2_000}}
+    sizes = []
+    for rule in ({}, {"response_format": form}):
+        chat, _ = chat_of(says("{}"), history={"max_tokens": 9_000}, rule=rule)
+        turn = await chat.respond("Now?")
+        sizes.append(turn.response.rounds[0].history["bytes"])
+    assert sizes[1] - sizes[0] > 2_000
+
+
+def test_media_are_bounded_by_what_is_sent_of_them():
+    text = MediaPart(kind="document", mime_type="text/plain", data=b"x" * 50_000)
+    assert media_size(text) == 50_000
+    assert media_size(MediaPart(kind="image", mime_type="image/*", url="https://example.org/a.png")) == MAX_IMAGE
+
+
+async def test_a_hook_may_return_a_request_whose_prompt_is_blank():
+    class Same:
+        @hookimpl
+        def flexchat_before_model_request(self, request):
+            return attrs.evolve(request)
+
+    chat, model = chat_of(says("ok"), rule={"prompt": " "}, hooks=[Same()])
+    await chat.respond("Now?")
+    assert len(model.requests) == 1

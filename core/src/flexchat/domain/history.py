@@ -263,10 +263,11 @@ def _to_openai(message: Message) -> dict[str, Any]:
         case SystemMessage():
             return {"role": "system", "content": message.content}
         case UserMessage():
+            pinned = {"pinned": True} if message.pinned else {}
             if not message.media:
-                return {"role": "user", "content": message.content}
+                return {"role": "user", "content": message.content, **pinned}
             parts = [{"type": "text", "text": message.content}, *map(_picture, message.media)]
-            return {"role": "user", "content": parts}
+            return {"role": "user", "content": parts, **pinned}
         case ToolMessage():
             content = with_accepted_media(message, lambda part: False).content  # a tool's message takes text only
             return {"role": "tool", "tool_call_id": message.tool_call_id, "content": content}

@@ -367,7 +367,7 @@ def _why_unusable(answer: Any, request: ModelRequest) -> str:
         return f"returned a request whose model is {type(answer.model).__name__}, not a text"
     if not isinstance(answer.system, str):
         return f"returned a request whose system prompt is {type(answer.system).__name__}, not a text"
-    if request.system and not answer.system.strip():
+    if request.system.strip() and not answer.system.strip():
         return "returned a request without its system prompt"
     messages: Any = answer.messages
     if not isinstance(messages, Sequence) or not all(isinstance(each, Message) for each in messages):

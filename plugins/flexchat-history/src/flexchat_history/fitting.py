@@ -53,7 +53,10 @@ class HistoryFitter:
         settings = self._settings_of(*history.rule)
         messages, own_from = history.request.messages, history.own_from
         policy = self._policy or (load_policy(settings.policy) if settings.policy is not None else None)
-        fixed = len(history.request.system.encode()) + self._size_of_tools(history.request.options.tools)
+        options = history.request.options
+        fixed = len(history.request.system.encode()) + self._size_of_tools(options.tools)
+        if options.response_format is not None and options.response_format.schema is not None:
+            fixed += sizes_of_tools([options.response_format.schema])
         limits = Limits(
             keep_last=settings.keep_last if policy is None else None,
             keep_turns=settings.whole_turns,
@@ -92,16 +95,19 @@ class HistoryFitter:
                 chosen = plan(outline, attrs.evolve(limits, budget=max(smaller, 1)))
                 # The next requests of this conversation begin with what was accepted.
                 _put(self._caps, place, int((smaller + fixed) * ratio) + 1)
-        summary, why = "", ""
+        summary, why = dict[str, Any](), ""
         if recorded is not None:
-            summary = recorded.get("summary", {}).get("text", "")
+            summary = recorded.get("summary", {})
         elif settings.compact == "summarise" and chosen.dropped_to > chosen.kept_from:
             chunk = max(int(most / ratio) * 3 // 4, 1)
-            summary, why = await summary_of(history, messages, chosen.dropped_to, settings, chunk)
+            made = await summary_of(history, messages, chosen.dropped_to, settings, chunk)
+            why = made.why
+            if made.text:
+                summary = {"to": chosen.dropped_to, "text": made.text, "digest": made.digest}
         fitted = tuple(apply(outline, chosen, limits, can_read_on=history.can_read_on))
         if summary:
-            fitted = (UserMessage(BEGINNING + summary), *fitted)
-            record["summary"] = {"to": chosen.dropped_to, "text": summary}
+            fitted = (UserMessage(BEGINNING + summary["text"]), *fitted)
+            record["summary"] = summary
         size = fixed + sum(map(size_of, fitted))
         record |= {"bytes": size, "ratio": ratio, "max_tokens": most, "tokens_at_most": int(size * ratio) + 1}
         omitted = left_out(outline, chosen, limits)

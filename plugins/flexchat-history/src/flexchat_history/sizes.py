@@ -52,7 +52,12 @@ def _part_size(part: Any) -> int:
 def media_size(part: MediaPart) -> int:
     """Return a bound of the tokens of a medium; of sounds, videos and documents an estimate from their size."""
     size = len(part.data or b"")
-    return min(max(size, 300), MAX_IMAGE) if part.kind == "image" else max(size // 16, 2_000)
+    if part.mime_type.startswith("text/"):  # sent as text
+        return size
+    if part.kind == "image":
+        # One that is only named by its address may be of any size.
+        return MAX_IMAGE if part.data is None else min(max(size, 300), MAX_IMAGE)
+    return max(size // 16, 2_000)
 
 
 def sizes_of_tools(tools: Sequence[Mapping[str, Any]]) -> int:
