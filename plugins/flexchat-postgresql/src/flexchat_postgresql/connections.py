@@ -339,8 +339,8 @@ class Connections:
                 self._config.dsn,
                 autocommit=True,
                 prepare_threshold=None,
-                client_encoding="utf8",  # of a database in SQL_ASCII, texts would come as bytes
-                **{"application_name": self.application_name(), **settings},
+                # Without an encoding, a database in SQL_ASCII returns texts as bytes.
+                **{"application_name": self.application_name(), "client_encoding": "utf8", **settings},
             )
             try:
                 await raw.execute(_ON_DISK)
