@@ -21,9 +21,9 @@ async def take(call):
     """Take a body."""
 
 
-def read(raw, schema=None):
+def read(raw, schema=None, base64_at=None):
     operations = Operations("any")
-    operations("POST", "/any", body=schema or {}, answer={})(take)
+    operations("POST", "/any", body=schema or {}, answer={}, base64_at=base64_at)(take)
     return Route(operations.declared[0]).body(bytearray(raw), "application/json")
 
 
@@ -54,6 +54,21 @@ def test_files_are_neither_parsed_nor_sent_to_another_process():
     assert len(pickle.dumps(unread.shortened())) < 3 * QUICK_BYTES
 
 
+def test_files_of_one_field_are_parts_of_the_body_and_all_other_texts_are_texts():
+    """Those of the field in other places as well: no plugin gets a memoryview in a variable."""
+    value = {"attachments": [{"data": FILE, "name": FILE}, {"data": "short"}], "data": FILE, "to": {"data": [FILE]}}
+    unread = read(json.dumps(value).encode(), base64_at=("attachments", "data"))
+
+    body = unread.read()
+    part = body["attachments"][0]["data"]
+
+    assert isinstance(part, memoryview)
+    body["attachments"][0]["data"] = str(part, "ascii")
+    assert body == value
+    assert pickle.loads(pickle.dumps(unread.shortened())).read_marked().keys() == value.keys()
+    assert decoded(part, "data") == base64.b64decode(FILE)
+
+
 @pytest.mark.parametrize(
     "raw", [f'{{"a": "{FILE}"', f'{{"a": "b" "{FILE}"}}', f'{{"a": "{FILE}", "a": 1}}', f'{{"{FILE}": 1, "{FILE}": 2}}']
 )
@@ -80,6 +95,8 @@ def test_base64_is_decoded_like_that_of_the_standard_library(data, place, more):
     except ValueError:
         with pytest.raises(ApiError, match="this is not Base64"):
             decoded(text, "data")
+        with pytest.raises(ApiError, match="this is not Base64"):
+            decoded(memoryview(bytearray(text.encode())), "data")
     else:
-        assert decoded(text, "data") == expected
+        assert decoded(text, "data") == decoded(memoryview(bytearray(text.encode())), "data") == expected
         assert decoded(f"data:,{text}", "data", start=6) == expected

@@ -264,7 +264,7 @@ class WebApp:
                 body = unread.read()
             else:
                 marked = await Apart.of(self.serving).run(Unread.read_marked, unread.shortened())
-                body = restored(marked, unread.texts)
+                body = restored(marked, unread.texts, unread.base64_at)
         return Call(
             serving=self.serving,
             web=plugin_api,

@@ -109,7 +109,7 @@ class Unread:
     Attributes:
         raw: The body, with marks in place of long texts in Base64: JSON with several copies of a file would be needed
             to read it as a whole.
-        texts: These texts, by their marks.
+        texts: These texts, by their marks; parts of the body where an operation decodes them in place.
     """
 
     schema: Schema | None
@@ -117,7 +117,8 @@ class Unread:
     refusal: Callable[[Any], str | None] | None
     raw: bytes
     content_type: str
-    texts: Mapping[str, str] = attrs.field(factory=dict)
+    texts: Mapping[str, str | memoryview] = attrs.field(factory=dict)
+    base64_at: tuple[str, ...] | None = None
 
     @property
     def is_quick(self) -> bool:
@@ -130,11 +131,11 @@ class Unread:
         Raises:
             ApiError: 415: it is not application/json; 413: it has too many values; 400: it is not JSON or does not fit.
         """
-        return restored(self.shortened().read_marked(), self.texts)
+        return restored(self.shortened().read_marked(), self.texts, self.base64_at)
 
     def shortened(self) -> Unread:
         """Return the body with the beginnings of its long texts: longer than any text that a schema limits."""
-        return attrs.evolve(self, texts={mark: text[:QUICK_BYTES] for mark, text in self.texts.items()})
+        return attrs.evolve(self, texts={mark: _as_text(text[:QUICK_BYTES]) for mark, text in self.texts.items()})
 
     def read_marked(self) -> Any:
         """Return the data with marks in place of long texts, for ``restored``. Raises the same as read."""
@@ -182,8 +183,16 @@ class Route:
         """Return a request's body with the operation's requirements on it."""
         schema, required, refusal = self.operation.body, self.operation.body_required, self.operation.refusal
         short, texts = _apart_from_texts(raw) if len(raw) > QUICK_BYTES else (bytes(raw), {})
+        if self.operation.base64_at is None:
+            texts = {mark: _as_text(text) for mark, text in texts.items()}
         return Unread(
-            schema=schema, required=required, refusal=refusal, raw=short, content_type=content_type, texts=texts
+            schema=schema,
+            required=required,
+            refusal=refusal,
+            raw=short,
+            content_type=content_type,
+            texts=texts,
+            base64_at=self.operation.base64_at,
         )
 
     def query(self, raw: bytes) -> dict[str, Any]:
@@ -213,13 +222,17 @@ class Route:
         return values
 
 
-def _apart_from_texts(raw: bytes | bytearray | memoryview) -> tuple[bytes, dict[str, str]]:
-    """Return a body with marks in place of long texts in Base64, and these texts."""
-    secret, short, texts, rest = secrets.token_hex(16), bytearray(), dict[str, str](), 0
+def _as_text(text: str | memoryview) -> str:
+    return text if isinstance(text, str) else str(text, "ascii")
+
+
+def _apart_from_texts(raw: bytes | bytearray | memoryview) -> tuple[bytes, dict[str, str | memoryview]]:
+    """Return a body with marks in place of long texts in Base64, and these texts, which are parts of the body."""
+    secret, short, texts, rest = secrets.token_hex(16), bytearray(), dict[str, str | memoryview](), 0
     with memoryview(raw) as view:
         for match in _LONG_TEXT.finditer(raw):
             mark = f"{secret}-{len(texts)}"
-            texts[mark] = str(view[match.start(1) : match.end(1)], "ascii")
+            texts[mark] = view[match.start(1) : match.end(1)]
             short += view[rest : match.start(1)]
             short += mark.encode()
             rest = match.end(1)
@@ -227,15 +240,23 @@ def _apart_from_texts(raw: bytes | bytearray | memoryview) -> tuple[bytes, dict[
     return bytes(short), texts
 
 
-def restored(data: Any, texts: Mapping[str, str]) -> Any:
-    """Return JSON data with texts in place of their marks; data itself without texts."""
+def restored(data: Any, texts: Mapping[str, str | memoryview], base64_at: tuple[str, ...] | None = None) -> Any:
+    """Return JSON data with texts in place of their marks; data itself without texts.
+
+    Args:
+        base64_at: Keys of the fields that get a text as part of the body; see Operation.
+    """
     if not texts:
         return data
     if isinstance(data, str):
-        return texts.get(data, data)
+        text = texts.get(data, data)
+        return text if base64_at == () else _as_text(text)
     if isinstance(data, list):
-        return [restored(item, texts) for item in data]
-    return {key: restored(item, texts) for key, item in data.items()} if isinstance(data, dict) else data
+        return [restored(item, texts, base64_at) for item in data]
+    if not isinstance(data, dict):
+        return data
+    first, below = (base64_at[0], base64_at[1:]) if base64_at else (None, None)
+    return {key: restored(item, texts, below if key == first else None) for key, item in data.items()}
 
 
 def read_json(raw: bytes) -> Any:

@@ -192,6 +192,8 @@ class Operation:
         successful answer's data. refusal: From a body that does not fit its schema to the sentence that refuses it, if
         a specification prescribes one; None for the usual one. uploads: Readers of bodies that are not JSON, while they
         arrive, by media type ("*/*": of all others); what one returns has to fit the schema, if there is one.
+        base64_at: Keys of the fields, ("attachments", "data") for those in a list, whose long texts are memoryviews of
+        the body, to be decoded in place: as texts, they would be copies.
     """
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -218,6 +220,7 @@ class Operation:
     links: Mapping[str, Schema] = attrs.field(factory=dict)
     refusal: Callable[[Any], str | None] | None = None
     uploads: Mapping[str, Callable[[Upload], Awaitable[Any]]] = attrs.field(factory=dict)
+    base64_at: tuple[str, ...] | None = None
 
     @property
     def takes_body(self) -> bool:

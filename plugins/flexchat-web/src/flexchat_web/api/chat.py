@@ -89,6 +89,7 @@ operation = Operations("chat", problems=shapes.TURN_PROBLEMS)
         "examples": _EXAMPLES,
     },
     uploads={"multipart/form-data": _form},
+    base64_at=("attachments", "data"),
     refusal=_no_prompt,
     max_body_bytes=4 * 1024 * 1024,
     answers={
