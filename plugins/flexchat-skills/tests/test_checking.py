@@ -2,6 +2,7 @@
 
 import pytest
 from flexchat import ConfigError
+from flexchat_cli.main import main
 
 from .conftest import CONFIG, REFUNDS, chat_of, write
 
@@ -59,3 +60,10 @@ def test_descriptions_that_are_too_long_in_all_are_a_problem(folder):
         write(folder / f"skills/s{number}/SKILL.md", content)
 
     assert "names and descriptions of 22 skills have" in problems(folder)
+
+
+def test_a_note_about_the_skills_names_their_table(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    main(["check"])
+
+    assert "note: flexchat.toml:5: skills: source 'skills' was never opened" in capsys.readouterr().out

@@ -38,6 +38,7 @@ class SourceSetup:
 
     Attributes:
         type: Name of its ToolSourceType, or "python" if it was given in code.
+        place: Path of its tables in the configuration.
         prefix: Put before the names of its tools.
         timeout_s: Seconds in which it must have been opened and have returned its tools.
         open: Opens it.
@@ -47,6 +48,7 @@ class SourceSetup:
 
     name: str
     type: str
+    place: tuple[str, ...] = ("tools",)
     prefix: str = ""
     timeout_s: float = 10.0
     open: OpenSource

@@ -160,7 +160,7 @@ class LiveSources(ToolSources):
             yield ("tools",), self.trouble
             return
         for state in states:
-            place = ("tools", state.type)
+            place = self._live[state.name].setup.place
             if not state.accepted:
                 yield (
                     place,

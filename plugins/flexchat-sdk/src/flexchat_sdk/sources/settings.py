@@ -40,7 +40,7 @@ def load_sources(reading: ReadConfig, host: PluginHost, opens: Mapping[str, Open
     for name, table in (reading.config.tables if reading.config is not None else {}).items():
         if (described := host.config_tables.by_name.get(name)) is not None and described.source is not None:
             opening = ConfiguredOpening(open=described.source, settings=table)
-            setups[name] = SourceSetup(name=name, type=name, open=opening, folder=folder)
+            setups[name] = SourceSetup(name=name, type=name, place=(name,), open=opening, folder=folder)
     for kind, place, table, is_only in _tables(reading):
         if (source_type := host.tool_sources.by_name.get(kind)) is None:
             reading.problem(place[:2], _unknown(kind, host))
@@ -57,6 +57,7 @@ def load_sources(reading: ReadConfig, host: PluginHost, opens: Mapping[str, Open
         setups[name] = SourceSetup(
             name=name,
             type=kind,
+            place=("tools", kind),
             prefix=entry.prefix,
             timeout_s=entry.timeout_ms / 1000,
             open=ConfiguredOpening(open=source_type.open, settings=settings),
