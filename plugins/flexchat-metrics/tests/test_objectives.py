@@ -1,5 +1,6 @@
 """Verdicts: right in 95 % of the cases however often they are looked at, and with what spent the budget."""
 
+import functools
 import random
 
 import pytest
@@ -26,19 +27,19 @@ class Sums:
 
 def wrong_in(line, rate, wrong_state, *, cases, calls, dice):
     """Return in how many cases a verdict was ever wrong, looked at after every call."""
-    fooled = 0
+    fooled, judge_counts = 0, functools.cache(state_of)  # most cases meet the same counts
     for _ in range(cases):
         good = 0
         for tried in range(1, calls + 1):
             good += dice.random() < rate
-            if state_of(line, good, good, tried) == wrong_state:
+            if judge_counts(line, good, good, tried) == wrong_state:
                 fooled += 1
                 break
     return fooled
 
 
 @pytest.mark.parametrize(
-    ("cases", "calls"), [(60, 200), pytest.param(1_000, 2_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
+    ("cases", "calls"), [(60, 200), pytest.param(1_000, 2_000, marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("line", [0.8, 0.95, 0.99])
 def test_verdicts_are_seldom_wrong_however_often_they_are_looked_at(line, cases, calls):
