@@ -1,4 +1,4 @@
-"""ask -a FILE|URL and -O FOLDER, and /attach in a conversation."""
+"""ask -a FILE|URL and -O FOLDER, and /attach and /pin in a conversation."""
 
 from __future__ import annotations
 
@@ -110,3 +110,8 @@ def test_a_file_is_attached_to_the_next_message_of_a_conversation(run, seen, tmp
     assert [message.media for message in seen] == [(photo,), ()]
     assert "'none.png': there is no such file" in ran.err
     assert "photo.png (image/png, 28 bytes)" in ran.err
+
+
+def test_the_next_message_of_a_conversation_is_pinned(run, seen):
+    run("chat", stdin=b"/pin\nMy order is 4711.\nAnd now?\n")
+    assert [message.pinned for message in seen] == [True, False]

@@ -37,6 +37,7 @@ _HELP = {
     "/model": "let another model answer: /model openai/gpt-5.2; without a name: show which answered last",
     "/usage": "the tokens and the cost of this conversation so far",
     "/attach": "attach a file or an address to the next message: /attach photo.png",
+    "/pin": "send the next message again with each later one, however long the conversation is",
     "/system": "set the system prompt: /system TEXT; without a text: the configuration's again",
     "/help": "show this",
     "/quit": "end (so do /exit, exit, quit and Ctrl-D)",
@@ -99,6 +100,7 @@ class _Talk:
     closing: contextlib.ExitStack
     approve: bool = attrs.field(kw_only=True)
     attached: tuple[MediaPart, ...] = attrs.field(default=(), init=False)
+    pins_next: bool = attrs.field(default=False, init=False)
     turns: list[Turn] = attrs.field(factory=list, init=False)
     spent: Spending = attrs.field(factory=Spending, init=False)
     before: ConversationInfo | None = attrs.field(init=False)
@@ -151,6 +153,9 @@ class _Talk:
                 self._answer_otherwise(attrs.evolve(self.answering, system=text.strip() or None))
             case "/attach":
                 self._attach(text.strip())
+            case "/pin":
+                self.pins_next = True
+                self.terminal.say("the next message", "dim")
             case "/usage":
                 self._print_usage()
             case "/tools":
@@ -280,6 +285,7 @@ class _Talk:
         )
         person = Questions(self.terminal, keeps=self.kept is not None and self.chat.questions_expire_s > 0)
         settings: RequestOptions = {**self.answering.message_options, "on_question": person, "approve": self.approve}
+        settings["pin"], self.pins_next = self.pins_next, False
         try:
             if self.kept is not None:
                 await self.kept.carry()

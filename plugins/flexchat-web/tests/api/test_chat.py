@@ -53,6 +53,17 @@ async def test_earlier_messages_reach_the_model_in_either_form(told):
 
 
 @pytest.mark.parametrize("stream", [False, True])
+async def test_a_message_may_be_pinned(told, stream):
+    """It is as well if the client sends it back as an earlier message."""
+    model = told.says("ok", "ok")
+    client = await told.client()
+    await client.post("/chat/api", json={"prompt": "My order is 4711.", "pin": True, "stream": stream})
+    earlier = [{"role": "user", "content": "My order is 4711.", "pinned": True}]
+    await client.post("/chat/api", json={"prompt": "Where is it?", "previousMessages": earlier})
+    assert [[message.pinned for message in request.messages] for request in model.requests] == [[True], [True, False]]
+
+
+@pytest.mark.parametrize("stream", [False, True])
 async def test_variables_stand_in_prompts(told, stream):
     """Those of the request before those of the configuration."""
     told.tables["variables"] = {"tone": "calm", "shop": "Acme"}

@@ -49,6 +49,7 @@ _MESSAGE = body_schema(
     options=_OPTIONS,
     conversation=shapes.CONVERSATION_ID,
     stream=bool,
+    pin={**shapes.SWITCH, "description": "Whether each later request of the conversation has the message."},
     questions={**shapes.SWITCH, "description": "Whether the client shows questions of tools, and replies."},
     accept={
         **shapes.SWITCH,
@@ -103,7 +104,7 @@ async def _chat(call: Call) -> Reply:
     """Answer a message; with stream, or if the client accepts text/event-stream, as events."""
     body, turns = call.body, call.serving.shared(Turns)
     request = {**_request_fields(body), **_options(body), "conversation": body.get("conversation")}
-    request["attachments"] = attachments_of(body.get("attachments"), call.files)
+    request |= {"attachments": attachments_of(body.get("attachments"), call.files), "pin": body.get("pin")}
     if body.get("questions"):  # a client that does not show questions must not be waited for
         request["on_question"] = wait_for_answer
     if body.get("accept") or call.serving.settings.accept_only:
