@@ -127,5 +127,5 @@ async def test_a_storm_of_cancelled_requests_does_no_harm(dialect):
 
     assert left_early > COUNT * 0.7
     assert answers == ["Hello world"] * 10
-    assert open_descriptors() == before
+    assert open_descriptors() <= before  # fewer if what an earlier test left has been collected
     assert complaints == []

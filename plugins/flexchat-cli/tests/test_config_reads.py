@@ -91,6 +91,7 @@ READ_IT = {
     "tools call": ("calculator", "expression=1+1"),
     "tools cost": (),
     "tools diff": (),
+    "tools find": ("sum",),
     "tools lint": (),
     "tools list": (),
     "tools record": ("calculator", "expression=1+1"),

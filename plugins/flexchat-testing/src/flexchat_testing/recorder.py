@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 from flexchat.plugin import hookimpl, hookspecs
 
-_NO_EVENTS = ("flexchat_register_", "flexchat_add_", "flexchat_around_", "flexchat_refusal")
+_NO_EVENTS = ("flexchat_register_", "flexchat_add_", "flexchat_around_", "flexchat_refusal", "flexchat_fit_")
 
 
 @attrs.frozen
