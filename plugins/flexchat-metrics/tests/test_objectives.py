@@ -38,9 +38,7 @@ def wrong_in(line, rate, wrong_state, *, cases, calls, dice):
     return fooled
 
 
-@pytest.mark.parametrize(
-    ("cases", "calls"), [(60, 200), pytest.param(1_000, 2_000, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("cases", "calls"), [(60, 200), pytest.param(1_000, 2_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("line", [0.8, 0.95, 0.99])
 def test_verdicts_are_seldom_wrong_however_often_they_are_looked_at(line, cases, calls):
     """At the worst rates: on the line, "violated" is wrong; just below it, "met"."""

@@ -8,7 +8,7 @@ from flexchat.plugin import hookspecs
 from flexchat.plugin.host import registration_hooks
 from flexchat_testing import RecordedEvents
 
-NO_EVENTS = {*registration_hooks(), "flexchat_around_request", "flexchat_refusal"}
+NO_EVENTS = {*registration_hooks(), "flexchat_around_request", "flexchat_refusal", "flexchat_fit_history"}
 EVENTS = [hook for hook in vars(hookspecs) if hook.startswith("flexchat_") and hook not in NO_EVENTS]
 
 
