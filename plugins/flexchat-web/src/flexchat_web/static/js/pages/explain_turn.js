@@ -78,4 +78,4 @@ function rounds(all) {
   );
 }
 
-const ENDED = { stop: "Said all it had to say.", tool_calls: "Asked for tools.", length: "Was cut off at its limit of tokens.", content_filter: "Was filtered by its service." };
+const ENDED = { stop: "Complete.", tool_calls: "Calls tools.", length: "Cut off at its limit of tokens.", content_filter: "Filtered by its service." };
