@@ -43,7 +43,7 @@ def called(*names):
     [((), ("find_tools",)), (("b",), ("b", "find_tools")), (("*",), ("a", "b", "c", "find_tools"))],
 )
 def test_what_is_shown_stays_in_its_order_and_the_finder_is_last(shown, in_request):
-    assert offer_of("a", "b", "c", shown=shown).shown() == in_request
+    assert offer_of("a", "b", "c", shown=shown).initial_names() == in_request
 
 
 def test_a_pattern_may_name_the_tools_of_a_source():
@@ -53,7 +53,7 @@ def test_a_pattern_may_name_the_tools_of_a_source():
 
 
 def test_a_pinned_tool_is_never_deferred():
-    assert offer_of("a", definition("read_result", pinned=True)).shown() == ("read_result", "find_tools")
+    assert offer_of("a", definition("read_result", pinned=True)).initial_names() == ("read_result", "find_tools")
 
 
 def test_two_tools_called_find_tools_are_refused():

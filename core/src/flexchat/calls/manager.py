@@ -178,8 +178,7 @@ class ToolManager:
 
     def refusal(self, info: TurnInfo, tool: ToolDefinition) -> str | None:
         """Return the reason for which a principal may not use a tool; None if it may."""
-        # What finds tools shows each principal its own: no role needs to grant it.
-        return None if tool.is_callers or tool is self._registry.finder else self._parts.hooks.refusal(info, tool)
+        return self._parts.hooks.refusal(info, tool) if self._registry.needs_grant(tool) else None
 
     def permitted(self, tools: Iterable[ToolDefinition]) -> list[ToolDefinition]:
         """Return those of the tools that the current principal may use, for a listing of tools from elsewhere."""
@@ -221,7 +220,7 @@ class ToolManager:
     def shown_to(self, rule: ResponseRule) -> tuple[str, ...]:
         """Return the names of the tools in a rule's first request, in order; it raises as ToolRegistry.offer."""
         is_whole = self.table.search is None and (rule.tools is None or rule.tools.show is None)
-        return self.offered_to(rule) if is_whole else self.offer_to(rule).shown()
+        return self.offered_to(rule) if is_whole else self.offer_to(rule).initial_names()
 
     def _offer(self, rule: ResponseRule, *, is_whole: bool = False) -> ToolRegistry:
         offer = self._registry.offer(rule.tools.allowed_tools if rule.tools is not None else None)

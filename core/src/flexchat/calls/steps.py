@@ -121,8 +121,7 @@ class LookUp:
         """Return the error of a tool that the principal may not use, also of one that was therefore not offered."""
         assert self.refusal_of is not None
         tool = call.tool or self.registry.get(call.name)
-        # What finds tools shows each principal its own: no role needs to grant it.
-        if tool is None or tool.is_callers or tool is self.registry.finder:
+        if tool is None or not self.registry.needs_grant(tool):
             return None
         if (why := self.refusal_of(call.turn, tool)) is None:
             return None

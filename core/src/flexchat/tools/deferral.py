@@ -47,7 +47,7 @@ class FoundTools:
 
     def in_request(self, messages: Sequence[Message]) -> tuple[str, ...]:
         """Return the names of the tools in the request with these messages; those that were found come last."""
-        return self._offer.shown() + self.after(messages)
+        return self._offer.initial_names() + self.after(messages)
 
     def unfound(self, calls: Sequence[ToolCall], messages: Sequence[Message]) -> dict[int, str]:
         """Return the errors of calls whose tools the request did not have, by index: the schema, once for each tool."""

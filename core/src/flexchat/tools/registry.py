@@ -210,7 +210,14 @@ class ToolRegistry:
         matches = re.compile("|".join(map(fnmatch.translate, patterns)) or "(?!)").match
         return [tool for tool in self.list() if matches(tool.name) or matches(f"{tool.source}/{tool.name}")]
 
-    def shown(self) -> tuple[str, ...]:
+    def needs_grant(self, tool: ToolDefinition) -> bool:
+        """Return whether a principal must be permitted a tool: not the caller's own, nor the one that finds tools.
+
+        That one lists for each principal what it may use.
+        """
+        return not tool.is_callers and tool is not self.finder
+
+    def initial_names(self) -> tuple[str, ...]:
         """Return the names of the tools of an offer that are in every request, in order."""
         if self._shown is None:
             self._shown = tuple([name for name in self.names() if name not in self.deferred])

@@ -94,7 +94,7 @@ class HistoryFitter:
                 smaller = int(sum(map(size_of, refused)) * SMALLER)
                 chosen = plan(outline, attrs.evolve(limits, budget=max(smaller, 1)))
                 # The next requests of this conversation begin with what was accepted.
-                _put(self._caps, place, int((smaller + fixed) * ratio) + 1)
+                _remember(self._caps, place, int((smaller + fixed) * ratio) + 1)
         summary, why = dict[str, Any](), ""
         if recorded is not None:
             summary = recorded.get("summary", {})
@@ -168,10 +168,10 @@ class HistoryFitter:
         known = self._ratios.get(key)
         # A smaller one counts only if it is clearly so: each change moves what is left out.
         if known is None or ratio > known or ratio < known - 1.5 / STEPS:
-            _put(self._ratios, key, ratio)
+            _remember(self._ratios, key, ratio)
 
 
-def _put(known: OrderedDict[_Place, Any], place: _Place, value: Any) -> None:
+def _remember(known: OrderedDict[_Place, Any], place: _Place, value: Any) -> None:
     known[place] = value
     known.move_to_end(place)
     while len(known) > MAX_CONVERSATIONS:

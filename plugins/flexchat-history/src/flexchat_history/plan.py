@@ -146,7 +146,7 @@ class Outline:
         self.starts = [*sums.starts, own_from] if begins else [*sums.starts]
         self.ends = [*sums.ends[:-1], *itertools.accumulate(map(size_of, own), initial=sums.ends[-1])]
 
-    def gone(self, turns: int) -> int:
+    def bytes_saved(self, turns: int) -> int:
         """Return the bytes that leaving out the first turns saves."""
         return self.ends[self.starts[turns]] - self._to(turns).kept[turns]
 
@@ -173,7 +173,7 @@ class Outline:
 
             def saved(count: int) -> int:
                 lines = 0 if spared is None else spared[turns] - spared[count]
-                return self.gone(count) - self.gone(first) + lines
+                return self.bytes_saved(count) - self.bytes_saved(first) + lines
 
             at = bisect.bisect_left(range(turns), target, first, turns, key=saved)
             if spared is not None:
@@ -227,7 +227,7 @@ def plan(outline: Outline, limits: Limits) -> Plan:
     result = Plan(kept_from=starts[first])
     if limits.budget is None:
         return result
-    excess = ends[-1] - limits.budget - outline.gone(first)
+    excess = ends[-1] - limits.budget - outline.bytes_saved(first)
     if excess <= 0:
         return result
     step = max(limits.budget // STEP, 1)

@@ -63,7 +63,9 @@ async def summary_of(
         return cast("Summary", found)
     text = "" if found is None else found.text
     if not text:
-        start, text = _known(history.rounds, stretch) or _known(await history.earlier_rounds(), stretch) or (0, "")
+        start, text = (
+            _find_summary(history.rounds, stretch) or _find_summary(await history.earlier_rounds(), stretch) or (0, "")
+        )
     if start < to:
         if history.ask is None:
             if found is not None:
@@ -86,7 +88,7 @@ class _UnusableError(Exception):
     """An answer that is no summary; its text is the reason."""
 
 
-def _known(rounds: Sequence[Any], stretch: Sequence[Message]) -> tuple[int, str] | None:
+def _find_summary(rounds: Sequence[Any], stretch: Sequence[Message]) -> tuple[int, str] | None:
     for each in reversed(rounds):
         summary = each.history.get("summary") if isinstance(each.history, Mapping) else None
         if isinstance(summary, Mapping) and 0 < (to := summary["to"]) <= len(stretch):

@@ -83,7 +83,7 @@ class ToolIndex:
 
     def _scores(self, query: str) -> dict[int, float]:
         """Return the scores of tools that have a word of the query, by their places."""
-        asked = [*self._asked(query)]
+        asked = [*self._weigh_words(query)]
         scores: dict[int, float] = {}
         matched: dict[int, float] = {}
         whole = sum(weight for weight, _ in asked)
@@ -94,7 +94,7 @@ class ToolIndex:
         # A tool that has most of what was asked for precedes one that has a single rare word often.
         return {place: score * (0.5 + matched[place] / whole) for place, score in scores.items()}
 
-    def _asked(self, query: str) -> Iterator[tuple[float, Mapping[int, float]]]:
+    def _weigh_words(self, query: str) -> Iterator[tuple[float, Mapping[int, float]]]:
         """Yield the weight of each word of the query, and how well it fits each tool, by place."""
         parts = [*words(query)]
         asked = dict.fromkeys(map(stem, parts))
